@@ -23,6 +23,7 @@ from ensemble_notebook.domain.events import Event, Noted, Warned
 from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED
 from ensemble_notebook.errors import EnsembleError, Pickled, RunInterrupted, find_origin, read_http_status
 from ensemble_notebook.errors.pickling import make_blank, set_state
 
@@ -41,7 +42,9 @@ _NAMES: Final = frozenset(
 )
 _MAPPINGS: Final = frozenset({"settings", "phases"})
 _TEST: Final = re.compile(r" (equals|contains|matches) .*", re.DOTALL)
-_SAFE_REASON: Final = re.compile(r"condition not met|[45]\d\d|[A-Z]\w*|(phase|task) '[^']*' (was skipped|failed)")
+_SAFE_REASON: Final = re.compile(
+    rf"condition not met|{NOT_NEEDED}|[45]\d\d|[A-Z]\w*|(phase|task) '[^']*' (was skipped|failed)"
+)
 _UNSAID: Final = "Something is odd; the text is not kept (capture_mode metadata)."
 _HIDDEN: Final = "text not kept"
 _KEPT_FACTS: Final = ("origin", "http_status")

@@ -46,6 +46,8 @@ def describe_several(names: Sequence[str], level: float) -> str:
     return f"There are several scores: say which one is to be clear, until_clear={told}."
 
 
+MOST_LOOKS: Final = 200
+"""So many rows are looked at one by one, and of more each so many-th part: the interval misses nothing by that."""
 PLAIN: Final = "95%"
 """Of which kind an interval is that may be looked at once."""
 
@@ -106,6 +108,7 @@ class ClearVerdict:
         self._before: Values = {}
         self._runs: dict[tuple[str, str], list[ScoredRun]] = {}
         self._places = dict.fromkeys(self._others, 0)
+        self._due = dict.fromkeys(self._others, 1)
         self._differences: dict[str, list[float]] = {name: [] for name in self._others}
         self._settled: set[str] = set()
         self.fault: ValidationError | None = None
@@ -176,7 +179,7 @@ class ClearVerdict:
         return ask([run], name, self._asked.is_, failed)
 
     def _add_rows(self, name: str, question: Question) -> bool:
-        """Add the rows that both sides have ended by now, and all before them; whether there are any."""
+        """Add the rows that both sides have ended by now, and all before them; whether it is time to look at them."""
         known = len(self._differences[name])
         while self._places[name] < len(self._rows):
             row = self._rows[self._places[name]]
@@ -194,7 +197,10 @@ class ClearVerdict:
                 before = {repeat: self._before[row, repeat] for repeat in now if (row, repeat) in self._before}
             if both := before.keys() & now.keys():
                 self._differences[name].append(sum(now[each] - before[each] for each in sorted(both)) / len(both))
-        return len(self._differences[name]) > known
+        if (count := len(self._differences[name])) == known or count < self._due[name]:
+            return False
+        self._due[name] = count + 1 + count // MOST_LOOKS  # all rows are summed up again
+        return True
 
     def _is_clear(self, name: str, question: Question) -> bool:
         """Whether the rows so far show a difference; beside a stored map, whether it is no worse, or is."""

@@ -102,6 +102,12 @@ def test_what_is_no_level_is_refused_v60(given: dict[str, Any], told: str) -> No
         run(**given)
 
 
+def test_one_row_has_nothing_to_end_v60() -> None:
+    with pytest.raises(ValidationError, match="ends many rows"):
+        ENSEMBLE.variants(VARIANTS).run({"n": 1}, until_clear=0.05)
+    assert len(ENSEMBLE.variants(VARIANTS).map([], score=is_terse, until_clear=0.05)) == 0
+
+
 def test_one_variant_has_nothing_to_compare_v60() -> None:
     with pytest.raises(ValidationError, match="there is only one"):
         ENSEMBLE.map([{"n": 1, "style": "kindly"}], score=is_terse, until_clear=0.05)
@@ -182,7 +188,19 @@ def test_bounds_that_are_none_are_refused_v61(given: dict[str, Any], told: str) 
         Score(**given)
 
 
-def test_row_that_was_not_needed_says_so_everywhere_e120(tmp_path: Path) -> None:
+def test_row_that_was_not_needed_says_so_where_no_texts_are_kept_e120() -> None:
+    result = ENSEMBLE.replace(capture_mode="metadata").variants(VARIANTS).map(ROWS, score=is_terse, until_clear=0.05)
+    assert {each.status for each in result} == {"completed", "settled"}
+    assert "rows saved" in repr(result.compare())
+
+
+def test_rows_that_ran_are_shown_before_those_that_were_not_needed_e120() -> None:
+    shown = run()._repr_mimebundle_()["text/plain"]
+    assert "completed" in shown
+    assert "clear before its turn" not in shown.partition("tersely")[0]
+
+
+def test_row_that_was_not_needed_says_so_everywhere_e120() -> None:
     result = run()
     assert result.status == RunStatus.COMPLETED
     left = result.frame[result.frame.status == "settled"]

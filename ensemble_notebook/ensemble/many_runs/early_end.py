@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +68,7 @@ class EarlierMap:
 
 def make_early_end(
     settings: MapSettings,
+    variants: Sequence[str],
     runs: Mapping[str, PlannedRun],
     kept: Mapping[str, RowResult],
     scorers: CheckedScorers,
@@ -77,6 +78,7 @@ def make_early_end(
 
     Args:
         settings: of the map.
+        variants: their names.
         runs: all of it, by name.
         kept: those of an earlier map that are taken over.
         scorers: of the map.
@@ -91,7 +93,7 @@ def make_early_end(
         return None
     if asked.score is None and len(names) > 1:
         raise ValidationError(describe_several(names, asked.level))
-    return EarlyEnd(asked, settings, runs, kept, stored)
+    return EarlyEnd(asked, settings, variants, runs, kept, stored)
 
 
 class EarlyEnd:
@@ -105,13 +107,13 @@ class EarlyEnd:
         self,
         asked: UntilClear,
         settings: MapSettings,
+        variants: Sequence[str],
         runs: Mapping[str, PlannedRun],
         kept: Mapping[str, RowResult],
         stored: StoredSide | None,
     ) -> None:
         self.asked = asked
         self._runs = runs
-        variants = list(dict.fromkeys(each.variant.name or "" for each in runs.values()))
         if len(variants) < 2 and stored is None:
             raise ValidationError(
                 "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."

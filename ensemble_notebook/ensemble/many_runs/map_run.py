@@ -284,7 +284,8 @@ class _MapRun:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
         stored = None if against is None else against.pair(self._known_rows)
-        self._early_end = make_early_end(map_settings, self._runs, self._kept, self._scorers, stored)
+        variant_names = [each or "" for each in self._variant_names]
+        self._early_end = make_early_end(map_settings, variant_names, self._runs, self._kept, self._scorers, stored)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None

@@ -207,4 +207,6 @@ def read_repeated(inputs: Inputs, given: Mapping[str, Any], **of_map: Any) -> Ma
     for name in ("continue_from", "history"):
         if settings.pop(name, None) is not None:
             raise ValidationError(f"{name} goes on with one run, and this makes many: leave it out.")
+    if variables.pop("until_clear", None) is not None:
+        raise ValidationError("until_clear ends many rows, and there is only one: run map(rows), or leave it out.")
     return read_map(make_only_row(join_inputs(inputs, variables)), **of_map, **settings)

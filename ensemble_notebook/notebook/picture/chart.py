@@ -135,7 +135,7 @@ def make_chart(
         status=run["status"],
         title=AS_IT_WAS if length_ms is not None else _describe_state(run, snapshot.get("saved_at")),
         facts=(*_list_facts(run, is_broken_off, length_ms), *_describe_substitute(run, rows)),
-        sentence=" ".join(filter(None, [run.get("sentence"), verdict and f"Verdict: {verdict}."])),
+        sentence=". ".join(filter(None, [run.get("sentence"), verdict and f"Verdict: {verdict}"])),
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.picture.html_table import (
@@ -100,12 +101,15 @@ def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str)
 
 
 def _order_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are shown: what failed, then the others, of all variants alike, each in their order."""
-    is_done = (~frame["status"].eq("failed")).to_numpy()
-    groups = [frame.index.get_level_values("variant"), is_done] if "variant" in frame.index.names else [is_done]
+    """The rows that are shown: what failed, then the others, of all variants alike, each in their order.
+
+    Those that were not needed come last.
+    """
+    rank = frame["status"].map({"failed": 0, SETTLED: 2}).fillna(1).to_numpy()
+    groups = [frame.index.get_level_values("variant"), rank] if "variant" in frame.index.names else [rank]
     place = frame.groupby(groups, sort=False).cumcount().to_numpy()
-    shown = sorted(range(len(frame)), key=lambda at: (is_done[at], place[at]))[:FIRST]
-    return frame.iloc[sorted(shown, key=lambda at: (is_done[at], at))]
+    shown = sorted(range(len(frame)), key=lambda at: (rank[at], place[at]))[:FIRST]
+    return frame.iloc[sorted(shown, key=lambda at: (rank[at], at))]
 
 
 def _make_bundle(said: str, notes: Iterable[str], frame: pd.DataFrame, more: str) -> dict[str, Any]:
