@@ -317,6 +317,35 @@ def join_inputs(inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {**(inputs or {}), **variables}
 
 
+def merge_kept_inputs(
+    run_id: str,
+    kept: Mapping[str, Any],
+    lost: Sequence[str],
+    given: Mapping[str, Any] | None,
+    variables: Mapping[str, Any],
+    again: str,
+) -> dict[str, Any]:
+    """The inputs of an earlier run, unless others are given now.
+
+    Args:
+        run_id: of that run.
+        kept: its inputs.
+        lost: the names of those that could not be kept.
+        given: now, as a mapping.
+        variables: now, as keywords.
+        again: how the lost ones are given again.
+
+    Raises:
+        ValidationError: one of them could not be kept, and is not given.
+    """
+    merged = {**kept, **(given or {})}
+    if names := ", ".join(repr(name) for name in lost if name not in merged and name not in variables):
+        raise ValidationError(
+            f"Run {run_id} had inputs that are not kept, since they are no plain values, or secret: {names}. {again}"
+        )
+    return merged
+
+
 def merge_inputs(ensemble: EnsembleDefinition, inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
     """The values of all template variables: own defaults, then those that the run is given."""
     return {**ensemble.inputs, **join_inputs(inputs, variables)}

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.cell.reading.mistakes import MOST_MISTAKES, MisreadError, quote
 from ensemble_notebook.cell.reading.source_text import Place, SourceText
 
+ALIAS: Final = "a value that starts with '*' is an alias for YAML, and cells have none."
+DIRECTIVE: Final = "a line that starts with '%' is a directive for YAML, and cells have none."
+
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event
 
@@ -124,8 +127,7 @@ class NodeComposer:
             elif name == "AliasEvent":
                 start, end = event.start_mark.index, event.end_mark.index
                 place = self._source.locate(start, end)
-                message = "a value that starts with '*' is an alias for YAML, and cells have none."
-                self._note(place, message, "Put the value in quotes.")
+                self._note(place, ALIAS, "Put the value in quotes.")
                 self._add(BrokenNode(start, end, place))
         return self.root
 
@@ -140,7 +142,7 @@ class NodeComposer:
         if documents > 1:
             message, hint = "a second document starts here.", "A cell is one document: remove this line."
         elif getattr(event, "version", None) or getattr(event, "tags", None):
-            message, hint = "a line that starts with '%' is a directive for YAML, and cells have none.", "Remove it."
+            message, hint = DIRECTIVE, "Remove it."
             line = 1
         else:
             return False

@@ -14,6 +14,8 @@ from typing import Any, Final
 from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.reading.source_text import Place, SourceText
 from ensemble_notebook.cell.reading.yaml_nodes import (
+    ALIAS,
+    DIRECTIVE,
     MOST_CHARACTERS,
     BrokenNode,
     Node,
@@ -220,8 +222,7 @@ def explain_error(error: Exception, source: SourceText, last: Node | None) -> Pi
     text = source.text.lstrip()
     if text.startswith("%"):  # in front of everything: a second magic, mostly
         place = source.locate_line(source.line_number(len(source.text) - len(text)))
-        message = "a line that starts with '%' is a directive for YAML, and cells have none."
-        return PitfallError(place, message, "Put magics above %%ensemble; put texts in quotes.")
+        return PitfallError(place, DIRECTIVE, "Put magics above %%ensemble; put texts in quotes.")
     opened = _get_offset(getattr(error, "context_mark", None), source)
     start = at if opened is None else opened
     if "quoted scalar" in context and ("end of stream" in problem or "document separator" in problem):
@@ -363,8 +364,7 @@ def _explain_block(source: SourceText, at: int, last: Node | None, problem: str)
         if start == "{":
             return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
         if start == "*":
-            message = "a value that starts with '*' is an alias for YAML, and cells have none."
-            return _explain_value(source, entry, message)
+            return _explain_value(source, entry, ALIAS)
         inside = {"'": "Inside '...' an apostrophe is written twice: ''.", '"': 'Inside "..." write \\" for ".'}
         if start in inside:
             return PitfallError(rest, f"there is more text after the closing {start}.", inside[start], entry)

@@ -99,6 +99,11 @@ class Origin:
         return self.run_id if self.row is None else self.row.map_run_id
 
 
+def refuse_textless(run_id: str) -> ValidationError:
+    """What to raise where a run that kept no texts is to be forked."""
+    return ValidationError(f"Run {run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+
+
 def find_origin(run: Any) -> Origin:
     """The run to fork: a live output, or one of the store.
 
@@ -132,7 +137,7 @@ def find_origin(run: Any) -> Origin:
             graph=build_team_graph(run.ensemble),
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
-        raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+        raise refuse_textless(run.run_id)
     place: RowPlace | None = getattr(run, "_row_place", None)
     if place is not None and not place.is_kept:
         raise ValidationError(
@@ -144,7 +149,7 @@ def find_origin(run: Any) -> Origin:
     if found.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
     if not found.facts.keeps_texts:
-        raise ValidationError(f"Run {found.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+        raise refuse_textless(found.run_id)
     facts = found.facts
     continued: Continuable = None
     if facts.continued_from is not None and facts.conversations is not None:

@@ -37,6 +37,7 @@ from ensemble_notebook.ensemble.earlier_runs.fork_place import (
 )
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
 from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument
+from ensemble_notebook.ensemble.run_settings import merge_kept_inputs
 from ensemble_notebook.errors import OutputParsingError, ValidationError, summarize_error
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -92,14 +93,8 @@ class ForkedRun:
         Raises:
             ValidationError: one of them could not be kept, and is not given.
         """
-        merged = {**self.origin.inputs, **(given or {})}
-        if lost := [name for name in self.origin.lost_inputs if name not in merged and name not in variables]:
-            names = ", ".join(map(repr, lost))
-            raise ValidationError(
-                f"Run {self.origin.run_id} had inputs that are not kept, since they are no plain values, or secret: "
-                f"{names}. Give them again: fork(..., inputs={{...}})."
-            )
-        return merged
+        origin, again = self.origin, "Give them again: fork(..., inputs={...})."
+        return merge_kept_inputs(origin.run_id, origin.inputs, origin.lost_inputs, given, variables, again)
 
     def choose_deps(self, given: object, own: object) -> object:
         """What functions that take a `RunContext` are given: that of a live origin, unless another is given now.

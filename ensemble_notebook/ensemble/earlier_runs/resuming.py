@@ -25,6 +25,7 @@ from ensemble_notebook.ensemble.run_settings import (
     KeptConversations,
     RunResult,
     describe_continued,
+    merge_kept_inputs,
 )
 from ensemble_notebook.errors import StoreError, ValidationError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -82,14 +83,7 @@ class ResumedRun:
             ValidationError: one of them could not be kept, and is not given.
         """
         facts = self.run.facts
-        merged = {**facts.inputs, **(given or {})}
-        if lost := [name for name in facts.lost_inputs if name not in merged and name not in variables]:
-            names = ", ".join(map(repr, lost))
-            raise ValidationError(
-                f"Run {facts.run_id} had inputs that are not kept, since they are no plain values, or secret: {names}. "
-                f"Give them again."
-            )
-        return merged
+        return merge_kept_inputs(facts.run_id, facts.inputs, facts.lost_inputs, given, variables, "Give them again.")
 
     def check_deps(self, deps: object) -> None:
         """Check that the functions of its tasks are given what they were given then.

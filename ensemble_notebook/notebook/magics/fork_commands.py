@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT, Options, parse_options
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_change
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_textless
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.notebook.live.frontend import stands_alone
@@ -71,7 +72,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
         return _give(plan, shell, out[0])
     run = find_remembered(word, shell)
     if not run.facts.keeps_texts:
-        raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+        raise refuse_textless(run.run_id)
     span = find_span(RunStore.open().load_trace(run), span_word)
     kept = run.facts.origin
     if kept is None or not kept.text:
