@@ -600,7 +600,7 @@ def _say_holm(pair: Pair) -> str:
 def _tell_rows(pair: Pair, detect: float | None) -> str:
     """How many rows would settle it; empty where nobody can say."""
     wanted = detect if detect is not None else POINTS if pair.question.is_share else None
-    if wanted is None or pair.spread <= statistics.ZERO:
+    if wanted is None or pair.spread <= statistics.ZERO or pair.running is not None:  # of one look at all rows alone
         return ""
     (amount,) = Scale([wanted], pair.question.unit, is_round=True).write_all()
     rows = statistics.find_rows_needed(pair.spread, wanted)

@@ -24,6 +24,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     ScoredRun,
     ask,
     is_number,
+    list_labels,
     list_scores,
     make_side,
     name_scores,
@@ -195,7 +196,7 @@ class ScoredMap(ABC):
             first, other, matched, sequence = _find_two(self, a, b)
             others = [other]
         runs = [run for _, side in (first, *others) for run in side]
-        question = ask(runs, score, is_, failed)
+        question = ask(runs, score, is_ or self._find_label(runs, score), failed)
         currency = self.metrics.currency
         is_only = len(list_scores(runs)) <= 1
         find_earlier = cache(partial(_find_judged, getattr(self.ensemble, "name", None), runs))
@@ -235,9 +236,18 @@ class ScoredMap(ABC):
         if variant is None and len(sides) > 1:
             raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
         name, runs = next(iter(sides.items())) if variant is None else _take_side(self, variant)
-        question = ask(runs, score, is_, failed)
+        question = ask(runs, score, is_ or self._find_label(runs, score), failed)
         side = make_side(name, runs, question)
         return pass_mark(side, question, at_least, self._find_sequence(len(sides)))
+
+    def _find_label(self, runs: Sequence[ScoredRun], score: str | None) -> str | None:
+        """The label that was to be clear, where a score gives labels; None elsewhere."""
+        names = list_scores(runs)
+        name = find_name(score, names) if score is not None else names[0] if len(names) == 1 else None
+        if self._until_clear is None or self._until_clear.is_ is None or name is None:
+            return None
+        given = [each.scores[name] for each in runs if name in each.scores]
+        return self._until_clear.is_ if self._until_clear.is_ in list_labels(given) else None
 
     def _find_sequence(self, count: int) -> Sequenced | None:
         """How the rows were looked at, where the map was to end when its verdict was clear.

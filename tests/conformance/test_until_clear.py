@@ -13,6 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from ensemble_notebook import Ensemble, RunStatus, Score, ScoringError, Task, TaskInput, ValidationError, load_traces
 from ensemble_notebook.cli.main import DONE, FAILED, MISTAKE, main
 from ensemble_notebook.evaluation.clear_verdict import order_rows
+from ensemble_notebook.evaluation.standing import describe_standing
 from ensemble_notebook.testing.trace_invariants import find_violations
 
 ROWS = [{"n": place} for place in range(120)]
@@ -82,6 +83,7 @@ def test_all_that_was_seen_counts_where_a_map_goes_on_v60(tmp_path: Path) -> Non
     result = run(resume=first)
     assert sum(each.status == "settled" for each in result) == 120
     assert "60 rows" in repr(result.compare())
+    assert describe_standing(result.trace._fold).reason == repr(result.compare())
     result.export(tmp_path / "map.trace.json")
     assert repr(load_traces(tmp_path / "map.trace.json").load_map(result.run_id).compare()) == repr(result.compare())
 
@@ -148,7 +150,7 @@ def test_labels_need_the_one_that_counts_v60() -> None:
     with pytest.raises(ScoringError, match="is a label: say which one counts") as error:
         run(score=tone)
     assert sum(each.is_done for each in error.value.result) <= 8
-    assert "tersely gets short" in repr(run(score=tone, is_="short").compare(is_="short"))
+    assert "tersely gets short" in repr(run(score=tone, is_="short").compare())
 
 
 def test_score_that_nobody_gives_is_refused_v60() -> None:

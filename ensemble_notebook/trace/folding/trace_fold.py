@@ -174,6 +174,11 @@ class TraceFold(EventFold):
         with self.lock:
             return self._scores.add(records, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether anything in it was scored."""
+        return self._scores.change_count > 0
+
     def list_row_scores(self) -> list[ScoreRecord]:
         """The scores that count of the rows of a map as wholes, also of those that it took over."""
         return self._scores.list_of_rows()

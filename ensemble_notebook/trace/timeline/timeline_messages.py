@@ -332,7 +332,7 @@ class _StandingMemory:
 
     def read(self, fold: TraceFold) -> Any:
         """As it is by now; None of another run, and before the first score."""
-        if not fold.score_names or not fold.task_noun.is_run:
+        if not fold.has_scores or not fold.task_noun.is_run:
             return None
         counts = fold.tree.task_counts
         ended = counts[SpanStatus.OK] + sum(counts[each] for each in _ENDED_OTHERWISE)
