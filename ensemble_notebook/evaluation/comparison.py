@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +48,8 @@ POINTS: Final = 0.05
 """The difference of shares that is to be settled, unless a person says another one."""
 _SAME: Final = 0.005
 _MOST_NAMED: Final = 5
+_MOST_SMALL: Final = 6
+"""Digits behind the point of a small amount, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +192,8 @@ def compare_sides(
     if sequence is None:
         p = statistics.measure_sign_flips(differences, unit)
     else:
-        in_order = [
-            _pair({row: first.values[row]}, {row: second.values[row]})
-            for row in sequence.rows
-            if row in first.values and row in second.values
-        ]
-        values = [mine - theirs for each in in_order for theirs, mine, _ in each]
+        in_order = (_pair_row(first.values.get(row, {}), second.values.get(row, {})) for row in sequence.rows)
+        values = [each[1] - each[0] for each in in_order if each is not None]
         running = follow_mean(values, level=sequence.level, bounds=question.difference_bounds)
         p = 1.0 if running is None else running.p
         if difference is not None and running is not None:
@@ -224,13 +222,16 @@ def compare_sides(
 
 def _pair(a: Amounts, b: Amounts) -> list[tuple[float, float, int]]:
     """For each row of both: the means over the repeats that both have, and how many these are."""
-    found = []
-    for row in a.keys() & b.keys():
-        both = a[row].keys() & b[row].keys()
-        if both:
-            first, second = ({row: {each: side[row][each] for each in both}} for side in (a, b))
-            found.append((take_means(first)[row], take_means(second)[row], len(both)))
-    return sorted(found)  # the order of sets is that of hashes, and sums of floats depend on it
+    found = (_pair_row(a[row], b[row]) for row in a.keys() & b.keys())
+    return sorted(filter(None, found))  # the order of sets is that of hashes, and sums of floats depend on it
+
+
+def _pair_row(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[float, float, int] | None:
+    """Of one row; None where no repeat is in both."""
+    both = [each for each in a if each in b]
+    if not both:
+        return None
+    return sum(a[each] for each in both) / len(both), sum(b[each] for each in both) / len(both), len(both)
 
 
 def _subtract(paired: Sequence[tuple[float, float, int]], *, is_share: bool = False) -> Difference | None:
@@ -527,9 +528,11 @@ def describe_shortly(pair: Pair, *, is_over: bool) -> str:
 
 
 def _write_plainly(amount: float, sign: str = "") -> str:
-    """An amount with two digits behind the point, or three that tell where it is large."""
-    text = f"{amount:{sign},.2f}" if abs(amount) < 100 else f"{amount:{sign},.0f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    """An amount with two digits behind the point, more where they would be a false 0, and none where it is large."""
+    digits = 0 if abs(amount) >= 100 else 2
+    while digits < _MOST_SMALL and amount and not round(amount, digits):
+        digits += 1
+    return f"{amount:{sign},.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _tell_difference(pair: Pair) -> str:

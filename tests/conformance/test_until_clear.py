@@ -209,7 +209,7 @@ def test_row_that_was_not_needed_says_so_everywhere_e120() -> None:
     assert set(left.error) == {"settled: the verdict was clear before its turn"}
     rows = result.frames.rows
     assert (rows.status == "settled").sum() == len(left)
-    assert rows[rows.status == "settled"].run_id.isna().all()
+    assert rows[rows.status == "settled"][["run_id", "cost", "duration_ms"]].isna().all(axis=None)
     assert not find_violations(result.trace)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, list_scores
@@ -150,6 +151,8 @@ def _write_answer(
     row: RowResult, values: Mapping[Any, Any], answers: Sequence[str], longest: int, currency: str | None
 ) -> html.Html:
     """What a run of a row gave, or why it gave nothing, and below it what that took."""
+    if row.status == SETTLED:  # the verdict above says why
+        return html.faint(SETTLED)
     told = {name: values[name] for name in answers if values[name] is not None}
     parts = []
     if len(answers) > 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.json_schema import find_kind
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
-from ensemble_notebook.domain.planning.map_design import IndexLevel, RowSpending
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, IndexLevel, RowSpending
 from ensemble_notebook.errors import TaskExecutionError, add_origin, find_http_status, summarize_error
 from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -174,7 +174,7 @@ def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpendi
 def _read_spending(span: Span, run: Span | None, times: Mapping[str, OwnTime]) -> RowSpending:
     """What a task took: what its run did, where it has one, since whoever scores it looks at it beside that."""
     totals = span.totals if run is None or run.totals is None else run.totals
-    if span.start_ms is None or totals is None:
+    if span.start_ms is None or totals is None or span.reason == NOT_NEEDED:
         return NOTHING_SPENT
     own = None if run is None else times.get(run.span_id)
     parts = {} if own is None else {name: getattr(own, name) for name in _TIMES}

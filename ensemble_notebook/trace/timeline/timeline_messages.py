@@ -6,6 +6,7 @@ messages is the one seam between this package and the one in TypeScript.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -56,8 +57,8 @@ TAIL: Final = 400
 FEW_ROWS: Final = 200
 """Below this, records of rows are as quick to make and to read as columns."""
 
-STANDING_GROWTH: Final = 1.1
-"""So many more rows tell of a large map anew: all of them are summed up each time."""
+STANDING_SHARE: Final = 30
+"""How a map stands is told anew after so many times the CPU that it took: all of its rows are summed up each time."""
 
 LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
@@ -320,7 +321,7 @@ def to_row(span: Span) -> dict[str, Any]:
 
 
 class _StandingMemory:
-    """How the variants of a map stand. While rows come it is told anew only where there are so many more of them.
+    """How the variants of a map stand. While rows come it is told anew now and then, so that it holds up nothing.
 
     An interval that holds after each row at once is true later, too.
     """
@@ -328,18 +329,17 @@ class _StandingMemory:
     def __init__(self) -> None:
         self._known: Any = None
         self._count = -1
-        self._due = 0.0
+        self._due_s = 0.0
 
     def read(self, fold: TraceFold) -> Any:
         """As it is by now; None of another run, and before the first score."""
         if not fold.has_scores or not fold.task_noun.is_run:
             return None
-        counts = fold.tree.task_counts
-        ended = counts[SpanStatus.OK] + sum(counts[each] for each in _ENDED_OTHERWISE)
         is_over = fold.status not in (RunStatus.PENDING, RunStatus.RUNNING)
-        if fold.count != self._count and (is_over or ended >= self._due):
+        if fold.count != self._count and (is_over or time.monotonic() >= self._due_s):
+            began_s = time.thread_time()
             self._known, self._count = render_view("standing", fold), fold.count
-            self._due = STANDING_GROWTH * ended if ended > FEW_ROWS else ended
+            self._due_s = time.monotonic() + STANDING_SHARE * (time.thread_time() - began_s)
         return self._known
 
 
