@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +16,12 @@ from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.errors import BudgetExceededError, Pickled, make_readable
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
-    Ending,
     Failed,
     Question,
     ScoredRun,
+    Side,
     ask,
+    find_ending,
     make_side,
     name_scores,
     shorten_names,
@@ -136,7 +137,7 @@ def make_score_history(
             variant=each["variant"] or "",
             row=each["row"],
             repeat=int(each["repeat"] or 1),
-            ending=Ending.DONE if each["status"] in DONE else Ending.FAILED if is_failed else Ending.INCOMPLETE,
+            ending=find_ending(each["status"], is_done=each["status"] in DONE, is_failed=is_failed),
             scores=records.get(each["run_id"] or "", {}),
             cost=each["cost"],
             active_ms=each["active_ms"],
@@ -153,13 +154,19 @@ def make_score_history(
             map_run_id=map_run_id,
             name=name if isinstance(name := called.get(map_run_id), str) else None,
             start_time=began[map_run_id].to_pydatetime(),
-            summary=summarize_side(make_side(short[variant], side, question), question),
+            summary=_summarize(make_side(short[variant], side, question), question),
         )
         for map_run_id, sides in maps.items()
         if any(question.score in run.scores for side in sides.values() for run in side)
         for variant, side in sides.items()
     ]
     return ScoreHistory(question, sorted(points, key=lambda each: each.start_time))
+
+
+def _summarize(side: Side, question: Question) -> SideSummary:
+    """What a variant comes to; a map that ended early, when it was clear, has none of the usual intervals (V60)."""
+    found = summarize_side(side, question)
+    return replace(found, interval=None) if side.settled else found
 
 
 def _list_records(frame: Any) -> list[dict[str, Any]]:

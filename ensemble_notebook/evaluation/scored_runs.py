@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ensemble_notebook.domain.outputs.score import Measure, ScoreRecord, find_name
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 
@@ -46,6 +47,13 @@ class Ending(Enum):
 
 LEFT_OUT: Final = frozenset({Ending.INCOMPLETE, Ending.SETTLED})
 """Of runs that leave every pair and every mean."""
+
+
+def find_ending(status: str, *, is_done: bool, is_failed: bool) -> Ending:
+    """How a run of a row ended, by its status in tables."""
+    if status == SETTLED:
+        return Ending.SETTLED
+    return Ending.DONE if is_done else Ending.FAILED if is_failed else Ending.INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.map_design import SETTLED, KnownRows, RowPairs, UntilClear, pair_rows
+from ensemble_notebook.domain.planning.map_design import KnownRows, RowPairs, UntilClear, pair_rows
 from ensemble_notebook.domain.wording import say_how_many
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
-    Ending,
     Failed,
     ScoredRun,
     ask,
+    find_ending,
     is_number,
     list_labels,
     list_scores,
@@ -428,21 +428,13 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
                 variant=row.variant or "",
                 row=rows.get(row.row, row.row),
                 repeat=row.repeat or 1,
-                ending=_find_ending(row, is_failed=is_failed),
+                ending=find_ending(row.status, is_done=row.is_done, is_failed=is_failed),
                 scores=scores.get(row.run_id or "", {}),
                 cost=None if cost is None else float(cost),
                 active_ms=spending.active_ms if is_spent else None,
             )
         )
     return made
-
-
-def _find_ending(row: Any, *, is_failed: bool) -> Ending:
-    if row.is_done:
-        return Ending.DONE
-    if row.status == SETTLED:
-        return Ending.SETTLED
-    return Ending.FAILED if is_failed else Ending.INCOMPLETE
 
 
 def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> tuple[Any, str]:

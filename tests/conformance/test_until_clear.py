@@ -78,6 +78,13 @@ def test_stored_map_tells_the_same_verdict_v60(tmp_path: Path) -> None:
     assert repr(loaded.compare()) == repr(result.compare())
 
 
+def test_history_of_a_score_has_no_usual_interval_of_a_map_that_ended_early_v60(tmp_path: Path) -> None:
+    result = run()
+    result.export(tmp_path / "map.trace.json")
+    kindly, tersely = load_traces(tmp_path / "map.trace.json").score_history("is_terse").points
+    assert (kindly.summary.interval, tersely.summary.mean, tersely.summary.incomplete) == (None, 1, 0)
+
+
 def test_all_that_was_seen_counts_where_a_map_goes_on_v60(tmp_path: Path) -> None:
     first = ENSEMBLE.variants(VARIANTS).map(ROWS[:60], score=is_terse)
     result = run(resume=first)
