@@ -80,6 +80,7 @@ ROWS = [
     "the longest frame of a first opening in 100,",
     "graph of 30 nodes, opened",
     "a frame, a graph of 30 nodes live, p95, CPU",
+    "a frame, a graph of 8 nodes, 2 replies come,",
     "callbacks of a finished run at rest",
     "more for an event that is kept, CPU",
     "a remembered chain of 2 calls, wall",

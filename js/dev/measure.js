@@ -323,6 +323,35 @@ export async function graphLive(parts, snapshot, graph) {
   end.abort();
 }
 
+/**
+ * Marked frames of a run of which so many tasks have a reply that comes, a few words of each ten times a second: as bars, or as the
+ * graph where one is given.
+ */
+export async function streams(parts, snapshot, graph, count) {
+  const tasks = snapshot.rows.filter((row) => row.kind === "task").slice(0, count);
+  const calls = tasks.map(({ span_id }, k) => ({ span_id: `call ${k}`, parent_id: span_id, kind: "llm", name: "writer", status: "running", start_ms: 10 * k }));
+  const run = { ...snapshot.run, status: "running", active: calls.map(({ span_id, kind, name }) => ({ span_id, kind, name })) };
+  const rows = [...snapshot.rows.map((row) => (tasks.includes(row) ? { ...row, status: "running", start_ms: 0, end_ms: null } : row)), ...calls];
+  const whole = { ...snapshot, run, rows };
+  const { model, end } = graph ? await showGraph(parts, whole, graph) : await show(parts.widget, parts.FakeModel, parts.place, whole);
+  const { run_id } = graph ? model.snapshot.run : run;
+  await settle();
+  let [n, due, said] = [snapshot.n, performance.now(), 0];
+  for (let k = 0; k < 2 * FRAMES; k += 1) {
+    await markedFrame(() => {
+      if (performance.now() < due) return;
+      due += 100;
+      const text = calls.map(({ span_id }) => [span_id, `word ${said} of many `]);
+      model.post({ kind: "delta", version: snapshot.version, from: n, n: (n += 1), run: { ...run, run_id, elapsed_ms: 100 * said }, rows: [], text });
+      said += 1;
+    });
+  }
+  performance.mark("frame");
+  const told = [...parts.place.querySelectorAll(".et-node-said[data-is=words]")].filter((each) => each.textContent.includes(`word ${said - 2}`));
+  if (graph && told.length !== count) throw new Error(`${told.length} nodes have words of ${count}`);
+  end.abort();
+}
+
 /** Milliseconds from the click on `Grid` to the first frame with all cells. */
 export async function gridOpened(parts, rows, tasks) {
   const { end, took } = await showGrid(parts, rows, tasks);

@@ -403,3 +403,23 @@ def test_a_box_is_as_wide_as_its_name_w145(title: str) -> None:
     graph.add_node(ShownNode(key="p", parent=None, kind="phase", title=title))
     graph.add_node(ShownNode(key="t", parent="p", kind="task", title="t"))
     assert graph.lay_out().places[0].width >= 8 * min(len(title), 60)
+
+
+def test_a_manager_and_its_answers_stand_on_the_edges_w149() -> None:
+    graph = make_run_graph(run_hier()._fold, "aggregated").graph
+    said = {edge.target.rpartition(":")[2]: (edge.words, edge.answer) for edge in graph.edges.values()}
+    assert said["Poet"][0] == "Make a poem of them"
+    assert ("Find three facts about tides", "High, low, and the moon.") in said.values()
+    plan = ShownGraph()
+    add_plan(plan, run_hier()._fold.plan)
+    places = dict(zip(graph.nodes, graph.lay_out(plan.lay_out().inner).places, strict=True))
+    written = [key for key in plan.nodes if "written" in key]
+    planned = dict(zip(plan.nodes, plan.lay_out().places, strict=True))
+    assert [places[key] for key in written] == [planned[key] for key in written]
+    assert all(places[key].x - places["task:manager"].x >= 160 for key in written)
+
+
+def test_nothing_is_said_of_what_a_manager_asked_where_no_texts_are_kept_w149() -> None:
+    output = make_managed_team(capture_mode=CaptureMode.METADATA).run()
+    graph = make_run_graph(output.trace._fold, "aggregated").graph
+    assert {(edge.words, edge.answer) for edge in graph.edges.values() if edge.kind == "delegation"} == {("", "")}

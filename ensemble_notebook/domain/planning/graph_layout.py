@@ -20,10 +20,12 @@ from typing import Final, NamedTuple
 
 from ensemble_notebook.domain.planning.graph_ways import Channels, Place, Point, simplify
 
-GAP_X: Final = 48
-"""Between columns."""
-LABEL_GAP: Final = 150
+GAP_X: Final = 56
+"""Between columns; how long a text is that is handed over has room in it."""
+LABEL_GAP: Final = 158
 """The same before a column into which an edge with words goes."""
+ASK_GAP: Final = 170
+"""Between the side of a box and what it hands work on to, with the words on the line."""
 LEAST_GAP_X: Final = 16
 """What a box that grows leaves of it, before the columns at its right make way."""
 GAP_Y: Final = 28
@@ -61,7 +63,10 @@ class Node:
 
 
 class Edge(NamedTuple):
-    """From one node to another, by their places; with words there is more room before its end."""
+    """From one node to another, by their places; with words there is more room before its end.
+
+    Where it is from a box to what is in it, that room is left of all that is in the box.
+    """
 
     source: int
     target: int
@@ -100,12 +105,19 @@ def lay_out(nodes: Sequence[Node], edges: Sequence[Edge], earlier: Mapping[str, 
 
 @dataclass(slots=True)
 class _Level:
-    """What is in one box: which edges are between its members, however deep their ends are, and which go in and out."""
+    """What is in one box: which edges are between its members, however deep their ends are, and which go in and out.
+
+    Attributes:
+        lead: between the left side of the box and its members.
+        gap: between columns of members that no edge tells apart.
+    """
 
     members: list[int] = field(default_factory=list)
     edges: dict[tuple[int, int], bool] = field(default_factory=dict)
     entered: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
+    lead: int = PAD
+    gap: int = GAP_X // 2
 
 
 class _Layouter:
@@ -119,6 +131,9 @@ class _Layouter:
         for number, node in enumerate(nodes):
             self._levels.setdefault(node.parent, _Level()).members.append(number)
         self._chains: list[tuple[list[int], list[int]]] = []
+        for edge in edges:
+            if edge.has_words and edge.source == nodes[edge.target].parent:
+                self._levels[edge.source].lead = self._levels[edge.source].gap = ASK_GAP
         for edge in edges:  # of both ends the node and the boxes around it, but those around the other end, or it
             outwards, inwards = self._list_around(edge.source), self._list_around(edge.target)
             while outwards and inwards and outwards[-1] == inwards[-1]:
@@ -140,16 +155,20 @@ class _Layouter:
         """The innermost boxes first."""
         for number in range(len(self._nodes) - 1, -1, -1):
             if number in self._levels:
-                width, height = self._lay_out_level(self._levels[number])
+                level = self._levels[number]
+                width, height = self._lay_out_level(level)
                 head, size = self._nodes[number], self._sizes[number]
                 # A box that was there shrinks no more than anything in it moves.
-                self._sizes[number] = (max(size[0], width + 2 * PAD), max(size[1], head.height + height + 2 * PAD))
+                self._sizes[number] = (
+                    max(size[0], level.lead + width + PAD),
+                    max(size[1], head.height + height + 2 * PAD),
+                )
         width, height = self._lay_out_level(self._levels[None]) if self._nodes else (0, 0)
         places: list[Place] = []
         for number, node in enumerate(self._nodes):
             (x, y), box = self._inner[number], node.parent
             if box is not None:
-                x, y = x + places[box].x + PAD, y + places[box].y + self._nodes[box].height + PAD
+                x, y = x + places[box].x + self._levels[box].lead, y + places[box].y + self._nodes[box].height + PAD
             places.append(Place(x, y, *self._sizes[number]))
         inner = {node.key: Place(*self._inner[number], *self._sizes[number]) for number, node in enumerate(self._nodes)}
         channels: dict[int | None, Channels] = {}
@@ -220,11 +239,11 @@ class _Layouter:
             tied = {each for edge in level.edges for each in edge}
             lowest = self._place_tied([each for each in level.members if each in tied], level) if tied else 0
             loose = [each for each in level.members if each not in tied]
-            self._place_block(loose, (0, lowest + GAP_Y if tied else 0))
+            self._place_block(loose, (0, lowest + GAP_Y if tied else 0), level.gap)
         right = max(self._inner[each][0] + self._sizes[each][0] for each in level.members)
         return right, max(lowest, *(self._inner[each][1] + self._sizes[each][1] for each in level.members))
 
-    def _place_block(self, members: Sequence[int], origin: tuple[int, int]) -> tuple[int, int]:
+    def _place_block(self, members: Sequence[int], origin: tuple[int, int], gap: int = GAP_X // 2) -> tuple[int, int]:
         """Place nodes that no edge tells apart, column by column; how large that is."""
         height = _find_column_height(len(members))
         x, bottom = 0, 0
@@ -234,9 +253,9 @@ class _Layouter:
             for each in column:
                 self._inner[each] = (origin[0] + x, origin[1] + y)
                 y += self._sizes[each][1] + GAP_Y
-            x += max(self._sizes[each][0] for each in column) + GAP_X // 2
+            x += max(self._sizes[each][0] for each in column) + gap
             bottom = max(bottom, y)
-        return x - GAP_X // 2, bottom - GAP_Y
+        return x - gap, bottom - GAP_Y
 
     def _place_tied(self, members: Sequence[int], level: _Level) -> int:
         """Place what has edges; how far down it is, with room for its lines."""
@@ -287,7 +306,7 @@ class _Layouter:
                 x = next((x for x in xs if x >= right), right + GAP_X)
                 top = max((self._inner[other][1] for other in before), default=0)
             else:
-                x = self._find_loose_column(loose, len(level.members))
+                x = self._find_loose_column(loose, level)
                 top = min((self._inner[other][1] for other in loose), default=self._find_bottom(placed))
                 loose.append(each)
             beside = [other for other in placed if self._inner[other][0] == x]
@@ -299,17 +318,17 @@ class _Layouter:
         """Where there is room below all of these."""
         return max((self._inner[each][1] + self._sizes[each][1] + GAP_Y for each in members), default=0)
 
-    def _find_loose_column(self, loose: Sequence[int], count: int) -> int:
+    def _find_loose_column(self, loose: Sequence[int], level: _Level) -> int:
         """Where the next node without edges stands: the last column of those, until it is as high as the first."""
         xs = [self._inner[each][0] for each in loose]
         columns = sorted(set(xs))
         if not columns:
             return 0
-        full = xs.count(columns[0]) if len(columns) > 1 else _find_column_height(count)
+        full = xs.count(columns[0]) if len(columns) > 1 else _find_column_height(len(level.members))
         if xs.count(columns[-1]) < full:
             return columns[-1]
         width = max(self._sizes[each][0] for each, x in zip(loose, xs, strict=True) if x == columns[-1])
-        return columns[-1] + width + GAP_X // 2
+        return columns[-1] + width + level.gap
 
     def _make_way(self, members: Sequence[int], new: set[int]) -> None:
         """Move what would be covered by something that has grown: columns to the right, nodes down."""

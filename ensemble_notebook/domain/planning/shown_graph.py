@@ -80,13 +80,15 @@ class ShownEdge:
         kind: an output that is read (``context``), one whose items are worked on (``items``), one that a condition
             tests (``condition``), one that only has to be there (``order``); work that is handed on (``delegation``);
             work that may be repeated (``loop``), and from a round of it to the next one (``round``).
-        words: the condition, or what became of the round; empty where there is nothing to say.
+        words: the condition, what became of the round, or what a manager asked; empty where there is nothing to say.
+        answer: what a manager was answered; empty as long as it was not.
     """
 
     source: str
     target: str
     kind: EdgeKind
     words: str = ""
+    answer: str = ""
 
 
 @dataclass(slots=True)
@@ -137,7 +139,13 @@ class ShownGraph:
             )
             for node in self.nodes.values()
         ]
-        edges = [Edge(places[each.source], places[each.target], bool(each.words)) for each in self.edges.values()]
+        edges = [
+            # What a manager will ask has its room from the beginning on.
+            Edge(
+                places[each.source], places[each.target], bool(each.words) or self.nodes[each.target].kind == "written"
+            )
+            for each in self.edges.values()
+        ]
         return lay_out(nodes, edges, earlier)
 
 

@@ -459,6 +459,7 @@ GRAPH_EDGES: Final = Table(
         make_known("target", "Int64", "place of the node that it goes to, among the nodes"),
         make_known("kind", "category", "context, items, condition, order, delegation, loop or round", "edge.kind"),
         Column("words", "string", "what is said of it", lambda row: row.edge.words or None),
+        Column("answer", "string", "what a manager was answered", lambda row: row.edge.answer or None),
         make_known("way", "object", "the points that it goes through: x, y, x, y, ...", type_name="readonly number[]"),
     ),
 )

@@ -38,6 +38,8 @@ from ensemble_notebook.trace.timeline.row_columns import pack_table, to_texts
 Mode = Literal["aggregated", "expanded"]
 
 _ROWS: Final = "rows"
+_LONGEST: Final = 160
+"""So much of what a manager asked, and was answered, stands on an edge."""
 _ASIDE: Final = 0.001
 """Milliseconds by which the first go of a round may seem to begin before it: both are rounded."""
 
@@ -257,15 +259,26 @@ class _Builder:
             key = f"{key}#{self._handed_on[key]}" if self._is_expanded and self._handed_on[key] > 1 else key
         self._add(key, around, "worker", span)
         self.graph.add_edge(around, key, "delegation")
+        if task.managed:
+            self._say(around, key, delegation)
+
+    def _say(self, manager: str, worker: str, delegation: Span) -> None:
+        """Put on the edge what a manager asked last, and the answer."""
+        words, answer = (" ".join((text or "")[:_LONGEST].split()) for text in (delegation.input, delegation.output))
+        edge = self.graph.edges[manager, worker]
+        self.graph.edges[manager, worker] = replace(edge, words=words, answer=answer)
 
     def _add_refusal(self, span: Span) -> None:
         """Work that nobody took on."""
         around, _ = self._find_around(span)
         if span.worker is not None or span.status is not SpanStatus.ERROR or around is None:
             return
-        key = make_key("worker", span.name, self._keys[around.span_id])
-        self._add(key, self._keys[around.span_id], "worker", span, is_around=False)
-        self.graph.add_edge(self._keys[around.span_id], key, "delegation")
+        manager = self._keys[around.span_id]
+        key = make_key("worker", span.name, manager)
+        self._add(key, manager, "worker", span, is_around=False)
+        self.graph.add_edge(manager, key, "delegation")
+        if around.managed:
+            self._say(manager, key, span)
 
     def _add_row(self, span: Span) -> None:
         """A row of a map, or one of several runs; all of them are one box, unless each is to be seen."""

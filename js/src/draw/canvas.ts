@@ -51,6 +51,7 @@ export class ChartCanvas {
       view.highlighted.value;
       view.fold.value;
       view.paint.value;
+      view.shape.value;
       this.redraw();
     });
     signal.addEventListener("abort", () => {
@@ -109,7 +110,8 @@ export class ChartCanvas {
     const age = store.isTicking ? Math.floor(now / AGE_STEP_MS) * AGE_STEP_MS : now;
     view.age.value = age;
     view.followRun(view.now);
-    if (!this.#ctx || this.#height === 0) return;
+    // What stands in place of the bars covers them.
+    if (!this.#ctx || this.#height === 0 || view.shape.value !== "chart") return;
     this.#painter.paint(this.#ctx, this.#makeScene(now, isCalm));
     // Following moved the window and so asked for a frame; this one has shown it already.
     this.#isDirty = false;

@@ -79,3 +79,19 @@ it("asks again for what came before the first graph did", () => {
   pass(1000);
   expect(asked).toBe(2);
 });
+
+it("asks again once work that was handed on is answered (W149)", () => {
+  answer();
+  const tell = (status: "running" | "ok"): void => {
+    const { n } = connection.store;
+    const work = row({ span_id: "handed", kind: "delegation", name: "Ana", parent_id: null, status, start_ms: 1, end_ms: status === "ok" ? 2 : null });
+    connection.receive(delta(n, n + 1, { run: snapshot.run as never, rows: [work] }));
+    pass(300);
+  };
+  tell("running");
+  pass(1000);
+  const before = asked;
+  tell("ok");
+  pass(1000);
+  expect(asked).toBe(before + 1);
+});

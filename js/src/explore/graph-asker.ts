@@ -23,7 +23,8 @@ export class GraphAsker {
   #isStale = false;
   #source: unknown = null;
   #read = new Map<GraphMode, GraphModel | null>();
-  #rounds = new Map<string, number>();
+  /** How far each had come: how often it was sent back, and whether work that was handed on was answered. */
+  #seen = new Map<string, string>();
 
   constructor(readonly store: Store, readonly connection: KernelConnection | null) {}
 
@@ -81,7 +82,7 @@ export class GraphAsker {
     return this.#read.get(mode) ?? null;
   }
 
-  /** Whether a row that has changed is in no node, or has been sent back since. */
+  /** Whether a row that has changed is in no node, or has been sent back or answered since. */
   #notice(): void {
     const { store } = this;
     const changed = store.changesSince(this.#position);
@@ -91,10 +92,10 @@ export class GraphAsker {
     const expanded = this.#form("expanded");
     for (const row of rows) {
       if (!KINDS.has(row.kind)) continue;
-      const rounds = row.rounds?.length ?? 0;
-      const known = this.#rounds.get(row.span_id);
-      this.#rounds.set(row.span_id, rounds);
-      if ((known !== undefined && known !== rounds) || this.#isMissing(row, aggregated, expanded)) this.#isStale = true;
+      const seen = `${row.rounds?.length} ${row.kind === "delegation" && row.status}`;
+      const known = this.#seen.get(row.span_id);
+      this.#seen.set(row.span_id, seen);
+      if ((known !== undefined && known !== seen) || this.#isMissing(row, aggregated, expanded)) this.#isStale = true;
     }
   }
 

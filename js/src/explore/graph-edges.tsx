@@ -1,13 +1,17 @@
-// The lines of the graph: as wide as what was handed over is long, dashed where something only has to be done before.
+// The lines of the graph: as wide as what was handed over is long, dashed where something only has to be done before; and what
+// stands on them: how long a text was that was handed over, what a manager asked and was answered, and what decides.
 
 import type { VNode } from "preact";
 import { useRef } from "preact/hooks";
 import type { GraphEdge, Row } from "../wire/rows";
+import { formatCount, formatExactCount } from "../wording/numbers";
 import type { GraphModel, Node } from "./graph-model";
 import { loopWords, type RowsThen, widthOfEdge } from "./graph-state";
 
 /** Of words, before the end of their line: as the layout leaves room for them. */
 const WORDS_WIDTH = 132;
+/** Before the end of a line to a worker stand two lines of a question above it, and two of the answer below. */
+const ASKED_WIDTH = 140;
 const DASHED = new Set(["order", "condition"]);
 
 interface Props {
@@ -19,13 +23,38 @@ interface Props {
 export function GraphEdges({ model, then, isDimmed }: Props): VNode {
   // A line that looks as before is the same element, which is not looked at again.
   const known = useRef(new WeakMap<GraphEdge, { look: string; line: VNode }>());
-  const ends = (edge: GraphEdge): [Node, Node] => [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node];
+  // What was seen before it was handed over moves along its line then, once.
+  const waiting = useRef(new Set<string>());
+  const moved = useRef(new Set<string>());
+  const told = new Set<Node>();
+  const on: VNode[] = [];
+  for (const edge of model.edges) {
+    const [source, target] = [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node];
+    const key = `${source.key} ${target.key}`;
+    if (edge.kind === "context" || edge.kind === "items") {
+      const size = sizeOf(source, target, then);
+      if (size === null) waiting.current.add(key);
+      else if (waiting.current.delete(key) && then.isMoving) moved.current.add(key);
+      else if (!then.isMoving) moved.current.delete(key);
+      if (size === null) continue;
+      const text = formatCount(size);
+      const [x = 0, y = 0] = edge.way;
+      if (moved.current.has(key)) on.push(<span key={`m ${key}`} class="et-graph-size" data-moves role="presentation" style={{ offsetPath: `path("${pathOf(edge)}")` }}>{text}</span>);
+      if (!told.has(source)) on.push(<span key={`s ${key}`} class="et-graph-size" role="presentation" style={{ left: `${x + 5}px`, top: `${y - 9}px` }} title={`${formatExactCount(size)} characters handed over`}>{text}</span>);
+      told.add(source);
+    } else if (edge.kind === "delegation") on.push(<Asked key={key} edge={edge} row={then.row(target.members.at(-1)?.span ?? "")} />);
+    else {
+      const words = edge.kind === "loop" ? loopWords(target, then, edge.words) : edge.words && edge.kind !== "round" ? `if ${edge.words}` : edge.words;
+      if (words) on.push(<Words key={key} edge={edge} target={target} words={words} />);
+    }
+  }
   return (
     <>
       <svg class="et-graph-lines" width={model.width} height={model.height} aria-hidden="true">
         {model.edges.map((edge) => {
-          const row = rowOf(ends(edge)[0], then);
-          const isBack = ends(edge).some(isDimmed);
+          const ends = [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node] as const;
+          const row = rowOf(ends[0], then);
+          const isBack = ends.some(isDimmed);
           const look = `${row?.output_characters} ${row?.status} ${isBack}`;
           const kept = known.current.get(edge);
           if (kept?.look === look) return kept.line;
@@ -34,11 +63,27 @@ export function GraphEdges({ model, then, isDimmed }: Props): VNode {
           return line;
         })}
       </svg>
-      {model.edges.map((edge) => {
-        const [, target] = ends(edge);
-        const words = edge.kind === "loop" ? loopWords(target, then, edge.words) : edge.words && edge.kind !== "round" ? `if ${edge.words}` : edge.words;
-        return words ? <Words edge={edge} target={target} words={words} /> : null;
-      })}
+      {on}
+    </>
+  );
+}
+
+/** How many characters a node has handed to one that has begun; null before that, and where nobody knows. */
+function sizeOf(source: Node, target: Node, then: RowsThen): number | null {
+  const row = rowOf(source, then);
+  const hasBegun = target.members.some(({ span }) => then.row(span)?.start_ms != null);
+  return row?.status === "ok" && row.output_characters && hasBegun ? row.output_characters : null;
+}
+
+/** What a manager asked, as far as it had by then, and the answer. */
+function Asked({ edge: { way, words, answer }, row }: { edge: GraphEdge; row: Row | undefined }): VNode | null {
+  const [x = 0, y = 0] = way.slice(-2);
+  const place = { left: `${x - ASKED_WIDTH - 12}px`, width: `${ASKED_WIDTH}px` };
+  if (!words || !row || row.status === "pending") return null;
+  return (
+    <>
+      <div class="et-graph-asked" role="presentation" style={{ ...place, top: `${y - 36}px` }} title={words}><span>{words}</span></div>
+      {answer && row.end_ms != null && <div class="et-graph-asked" data-answer role="presentation" style={{ ...place, top: `${y + 3}px` }} title={answer}><span>{answer}</span></div>}
     </>
   );
 }

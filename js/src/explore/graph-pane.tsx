@@ -14,6 +14,7 @@ import { GraphEdges } from "./graph-edges";
 import { type Direction, type GraphModel, hasBoth, isBox, type Node, step } from "./graph-model";
 import { NodeCards } from "./graph-nodes";
 import type { RowsThen } from "./graph-state";
+import { Strip } from "./graph-strip";
 
 /** The smallest letters of the sheet are 12 pixels high: at this scale they have 11, and less is never fitted. */
 const LEAST_FIT = 11 / 12;
@@ -44,7 +45,7 @@ interface Props {
   change: number;
 }
 
-export function GraphPane({ view, asker, theme, prefix }: Props): VNode {
+export function GraphPane({ view, asker, theme, prefix, change }: Props): VNode {
   const model = asker.model(view.isExpanded.value);
   const then = rowsNow(view);
   const isDimmed = dimmer(view);
@@ -102,6 +103,7 @@ export function GraphPane({ view, asker, theme, prefix }: Props): VNode {
         ) : <p class="et-empty">{explain(asker, model)}</p>}
       </div>
       {camera.scrolls.map((scroll) => <Scroll key={scroll.axis} {...scroll} />)}
+      <Strip view={view} change={change} />
     </>
   );
 }
@@ -179,6 +181,7 @@ function rowsNow(view: View): RowsThen {
     row: (span) => store.row(span),
     children: (span) => store.children(span),
     now,
+    isMoving: isLive || view.isPlaying.value,
     words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
     wait: (task) => {
       const track = isLive ? layout.value.track(task) : undefined;

@@ -12,7 +12,7 @@ const node = (more: Partial<Node> = {}): Node => ({
 function then(rows: Row[], more: Partial<RowsThen> = {}): RowsThen {
   const known = new Map(rows.map((each) => [each.span_id, each]));
   return {
-    row: (span) => known.get(span), children: (span) => rows.filter((each) => each.parent_id === span), now: 5000,
+    row: (span) => known.get(span), children: (span) => rows.filter((each) => each.parent_id === span), now: 5000, isMoving: false,
     words: () => "", wait: () => "", troubles: () => ({ errors: 0, retries: 0 }), ...more,
   };
 }

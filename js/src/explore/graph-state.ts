@@ -14,6 +14,8 @@ export interface RowsThen {
   children(span: string): readonly Row[];
   /** Milliseconds since the run started. */
   readonly now: number;
+  /** Time goes on: in the run, or while it is played. */
+  readonly isMoving: boolean;
   /** The last words of the call that a task is in; empty where none streams. */
   words(task: string): string;
   /** What a task waits for, and how long by now; empty where it does not. */

@@ -10,7 +10,7 @@ import { isBusy, isError, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { formatDuration } from "../wording/numbers";
 
-const HEIGHT = 24;
+export const HEIGHT = 24;
 /** Free above the highest column. */
 const TOP = 4;
 const COLUMN_PX = 2;

@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
-import { toPixel, toTime } from "../layout/time-scale";
+import { type TimeWindow, toPixel, toTime } from "../layout/time-scale";
 import { type PastStore, pastOf } from "../store/past-store";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
@@ -30,7 +30,7 @@ export function hasPast({ present: whole }: View): boolean {
 
 const isLookedBack = (view: View): boolean => (view.hasPlayhead.value || view.time.value !== null) && hasPast(view);
 
-const lengthOf = (whole: Store): number => whole.run.value?.elapsed_ms ?? 0;
+export const lengthOf = (whole: Store): number => whole.run.value?.elapsed_ms ?? 0;
 
 /** Has all views of the run show it as it was at the time that is selected. */
 export function followTime(view: View): void {
@@ -54,15 +54,20 @@ export function followTime(view: View): void {
 }
 
 /** At its end a run is shown as it is. */
-function goTo(view: View, ms: number): void {
+export function goTo(view: View, ms: number): void {
   view.time.value = ms >= lengthOf(view.present) ? null : Math.max(0, ms);
 }
 
 /** The handle, and the axis, on which it goes to where a person presses. */
 export function Playhead({ view }: { view: View; change: number }): VNode | null {
-  const length = lengthOf(view.present);
   const [{ value: window }, { value: width }] = [view.window, view.width];
   if (view.shape.value !== "chart" || !isLookedBack(view)) return null;
+  return <TimeSlider view={view} window={window} width={width} />;
+}
+
+/** Where in a stretch of time the run is shown, to be dragged, pressed and moved by keys. */
+export function TimeSlider({ view, window, width }: { view: View; window: TimeWindow; width: number }): VNode {
+  const length = lengthOf(view.present);
   const ms = Math.min(view.time.value ?? length, length);
   const x = toPixel(window, width, ms);
   const isInSight = x >= -2 && x <= width + 2;
@@ -101,8 +106,9 @@ function describeTime(view: View, ms: number): string {
   return `${formatDuration(ms)} of ${formatDuration(lengthOf(view.present))}${done}`;
 }
 
-/** What plays the run, and how it is shown meanwhile. */
-export function Playback({ view }: { view: View; change: number }): VNode | null {
+/** What plays the run, and how it is shown meanwhile: above the chart, or in the strip below the graph. */
+export function Playback({ view, isStrip = false }: { view: View; change: number; isStrip?: boolean }): VNode | null {
+  const isHere = (view.shape.value === "graph") === isStrip;
   const [speed, setSpeed] = useState(1);
   const isPlaying = view.isPlaying.value;
   const length = lengthOf(view.present);
@@ -112,25 +118,29 @@ export function Playback({ view }: { view: View; change: number }): VNode | null
     view.hasPlayhead.value = view.isPlaying.value = false;
   };
   useEffect(() => {
+    if (!isHere) return undefined;
     if (isPlaying && canPlay) return play(view, speed);
     if (isPlaying) close();
     return undefined;
-  }, [view, isPlaying, canPlay, speed]);
-  if (!isLookedBack(view)) return null;
+  }, [view, isHere, isPlaying, canPlay, speed]);
+  const isBack = isLookedBack(view);
+  if (!isHere || !(isBack || (isStrip && canPlay))) return null;
   const notes = listNotes(view);
   return (
     <div class="et-playback" role="group" aria-label="Playhead">
       <button class="et-play" aria-label={isPlaying ? "Pause" : "Play"} title={isPlaying ? "Pause (space)" : "Play (space)"} onClick={() => view.togglePlay()}>
         <Icon name={isPlaying ? "waiting" : "resume"} />
       </button>
-      <span class="et-speeds" role="group" aria-label="Speed">
-        {SPEEDS.map((each) => <button aria-pressed={each === speed} title={`${each} times as fast as it was`} onClick={() => setSpeed(each)}>{each}x</button>)}
-      </span>
-      <span class="et-play-time"><b>{formatDuration(view.time.value ?? length)}</b> of {formatDuration(length)}</span>
-      {notes.length > 0 && <span class="et-play-notes" title={notes.join("\n")}>{notes.join(" ")}</span>}
-      <span class="et-spring" />
+      {isBack && (
+        <span class="et-speeds" role="group" aria-label="Speed">
+          {SPEEDS.map((each) => <button aria-pressed={each === speed} title={`${each} times as fast as it was`} onClick={() => setSpeed(each)}>{each}x</button>)}
+        </span>
+      )}
+      {!isStrip && <span class="et-play-time"><b>{formatDuration(view.time.value ?? length)}</b> of {formatDuration(length)}</span>}
+      {isBack && notes.length > 0 && <span class="et-play-notes" title={notes.join("\n")}>{notes.join(" ")}</span>}
+      {!isStrip && <span class="et-spring" />}
       {view.time.value !== null && <button class="et-choice" title="Shows the run as it ended" onClick={() => (view.time.value = null)}>End</button>}
-      <button class="et-button" aria-label="Put the playhead away" title="Put the playhead away" onClick={close}><Icon name="error" size={12} /></button>
+      {!isStrip && <button class="et-button" aria-label="Put the playhead away" title="Put the playhead away" onClick={close}><Icon name="error" size={12} /></button>}
     </div>
   );
 }

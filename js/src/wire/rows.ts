@@ -466,6 +466,8 @@ export interface GraphEdge {
   kind: string;
   /** what is said of it */
   words?: string | null;
+  /** what a manager was answered */
+  answer?: string | null;
   /** the points that it goes through: x, y, x, y, ... */
   way: readonly number[];
 }
@@ -517,7 +519,7 @@ export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {
   count: "number", is_many: "flag", x: "number", y: "number", width: "number", height: "number",
 };
 export const GRAPH_EDGE_COLUMNS: Readonly<Record<string, Holds>> = {
-  source: "number", target: "number", kind: "text", words: "text", way: "record",
+  source: "number", target: "number", kind: "text", words: "text", answer: "text", way: "record",
 };
 export const GRAPH_MEMBER_COLUMNS: Readonly<Record<string, Holds>> = {
   span_id: "text", node: "number", go: "number",
