@@ -161,6 +161,17 @@ def test_w32_a_line_with_words_arrives_level_below_them() -> None:
         assert way[-2] - way[-4] > 100
 
 
+def test_a_line_to_each_worker_of_a_manager_is_level_as_far_as_its_words_go_w149() -> None:
+    nodes = [Node("manager", None, WIDTH, HEIGHT), *(Node(f"w{number}", 0, WIDTH, HEIGHT) for number in range(9))]
+    edges = [Edge(0, number, True) for number in range(1, 10)]
+    layout = lay_out(nodes, edges)
+    assert len({place.x for place in layout.places[1:]}) > 1
+    assert find_met(nodes, edges, layout) == []
+    for way in layout.ways:
+        assert way[-1] == way[-3]
+        assert way[-2] - way[-4] >= 152
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_w32_ways_are_drawn_as_the_view_draws_them(case: dict[str, object]) -> None:
     assert to_path(case["way"], is_loop=case["kind"] == "loop") == case["path"]

@@ -225,7 +225,7 @@ class _Layouter:
             way = [(x, source.y + self._nodes[edge.source].height), (x, y), *reversed(tail)]
         else:  # from a box that is in it
             way = head
-        straight = end[0] - LABEL_GAP + GAP_X
+        straight = end[0] - (LABEL_GAP - GAP_X if is_between else ASK_GAP - PAD)
         if edge.has_words and way[-2][0] < straight:
             way.insert(-1, (straight, end[1]))  # below the words
         return simplify(way)

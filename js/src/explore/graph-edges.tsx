@@ -6,7 +6,7 @@ import { useRef } from "preact/hooks";
 import type { GraphEdge, Row } from "../wire/rows";
 import { formatCount, formatExactCount } from "../wording/numbers";
 import type { GraphModel, Node } from "./graph-model";
-import { loopWords, type RowsThen, widthOfEdge } from "./graph-state";
+import { loopWords, type RowsThen, toPlain, widthOfEdge } from "./graph-state";
 
 /** Of words, before the end of their line: as the layout leaves room for them. */
 const WORDS_WIDTH = 132;
@@ -82,8 +82,8 @@ function Asked({ edge: { way, words, answer }, row }: { edge: GraphEdge; row: Ro
   if (!words || !row || row.status === "pending") return null;
   return (
     <>
-      <div class="et-graph-asked" role="presentation" style={{ ...place, top: `${y - 36}px` }} title={words}><span>{words}</span></div>
-      {answer && row.end_ms != null && <div class="et-graph-asked" data-answer role="presentation" style={{ ...place, top: `${y + 3}px` }} title={answer}><span>{answer}</span></div>}
+      <div class="et-graph-asked" role="presentation" style={{ ...place, top: `${y - 36}px` }} title={words}><span>{toPlain(words)}</span></div>
+      {answer && row.end_ms != null && <div class="et-graph-asked" data-answer role="presentation" style={{ ...place, top: `${y + 3}px` }} title={answer}><span>{toPlain(answer)}</span></div>}
     </>
   );
 }

@@ -13,7 +13,7 @@ import type { GraphAsker } from "./graph-asker";
 import { GraphEdges } from "./graph-edges";
 import { type Direction, type GraphModel, hasBoth, isBox, type Node, step } from "./graph-model";
 import { NodeCards } from "./graph-nodes";
-import type { RowsThen } from "./graph-state";
+import { type RowsThen, toPlain } from "./graph-state";
 import { Strip } from "./graph-strip";
 
 /** The smallest letters of the sheet are 12 pixels high: at this scale they have 11, and less is never fitted. */
@@ -182,7 +182,7 @@ function rowsNow(view: View): RowsThen {
     children: (span) => store.children(span),
     now,
     isMoving: isLive || view.isPlaying.value,
-    words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
+    words: (task) => (isLive && calls.has(task) ? toPlain(store.textTail(calls.get(task) as string, TAIL)) : ""),
     wait: (task) => {
       const track = isLive ? layout.value.track(task) : undefined;
       const wait = track && waitAt(track.marks, now);

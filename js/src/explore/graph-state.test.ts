@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { row } from "../testing/runs";
 import type { Row } from "../wire/rows";
 import type { Node } from "./graph-model";
-import { loopWords, type RowsThen, stateOf, widthOfEdge } from "./graph-state";
+import { loopWords, type RowsThen, stateOf, toPlain, widthOfEdge } from "./graph-state";
 
 const node = (more: Partial<Node> = {}): Node => ({
   key: "task:web", kind: "task", title: "web", x: 0, y: 0, width: 200, height: 78, place: 0, level: 1, inside: [],
@@ -126,6 +126,12 @@ describe("a loop", () => {
     expect(loopWords(node({ kind: "phase" }), then([task()]), "until good")).toBe("until good");
     const rounds = [{ start_ms: 0, end_ms: 1, verdict: "sent back" }, { start_ms: 2, end_ms: 3, verdict: "approved" }];
     expect(loopWords(node({ kind: "phase" }), then([task({ rounds })]), "until good")).toBe("2 rounds · approved");
+  });
+});
+
+describe("words in the graph", () => {
+  it("have no signs of Markdown", () => {
+    expect(toPlain("## Tides\n\n**3:07** holds, `so`.\n")).toBe("Tides 3:07 holds, so.");
   });
 });
 

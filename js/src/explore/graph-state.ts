@@ -48,6 +48,9 @@ export interface NodeState {
 
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
 
+/** Words without the signs of Markdown, in one line. */
+export const toPlain = (words: string): string => words.replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim();
+
 /** A row as it was in one of the goes at its work. */
 function rowInGo(row: Row, go: number | null): Row {
   const round = go === null ? undefined : row.rounds?.[go - 1];
