@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from ensemble_notebook import Ensemble, RunStatus, Score, ScoringError, Task, TaskInput, ValidationError, load_traces
+from ensemble_notebook import (
+    Ensemble,
+    RunStatus,
+    Score,
+    ScoringError,
+    Task,
+    TaskInput,
+    TraceFormatError,
+    ValidationError,
+    load_traces,
+)
 from ensemble_notebook.cli.main import DONE, FAILED, MISTAKE, main
 from ensemble_notebook.evaluation.clear_verdict import order_rows
 from ensemble_notebook.evaluation.standing import describe_standing
@@ -83,6 +93,16 @@ def test_history_of_a_score_has_no_usual_interval_of_a_map_that_ended_early_v60(
     result.export(tmp_path / "map.trace.json")
     kindly, tersely = load_traces(tmp_path / "map.trace.json").score_history("is_terse").points
     assert (kindly.summary.interval, tersely.summary.mean, tersely.summary.incomplete) == (None, 1, 0)
+
+
+@pytest.mark.parametrize("level", ["0.0", "null", '"half"'])
+def test_stored_map_with_a_level_that_is_none_is_damaged_v60(level: str, tmp_path: Path) -> None:
+    path = tmp_path / "map.trace.json"
+    result = run()
+    result.export(path)
+    path.write_text(path.read_text().replace('"level": 0.05', f'"level": {level}'))
+    with pytest.raises(TraceFormatError, match="is damaged"):
+        load_traces(path).load_map(result.run_id)
 
 
 def test_all_that_was_seen_counts_where_a_map_goes_on_v60(tmp_path: Path) -> None:
@@ -197,19 +217,19 @@ def test_bounds_that_are_none_are_refused_v61(given: dict[str, Any], told: str) 
         Score(**given)
 
 
-def test_row_that_was_not_needed_says_so_where_no_texts_are_kept_e120() -> None:
+def test_e120_row_that_was_not_needed_says_so_where_no_texts_are_kept() -> None:
     result = ENSEMBLE.replace(capture_mode="metadata").variants(VARIANTS).map(ROWS, score=is_terse, until_clear=0.05)
     assert {each.status for each in result} == {"completed", "settled"}
     assert "rows saved" in repr(result.compare())
 
 
-def test_rows_that_ran_are_shown_before_those_that_were_not_needed_e120() -> None:
+def test_e120_rows_that_ran_are_shown_before_those_that_were_not_needed() -> None:
     shown = run()._repr_mimebundle_()["text/plain"]
     assert "completed" in shown
     assert "clear before its turn" not in shown.partition("tersely")[0]
 
 
-def test_row_that_was_not_needed_says_so_everywhere_e120() -> None:
+def test_e120_row_that_was_not_needed_says_so_everywhere() -> None:
     result = run()
     assert result.status == RunStatus.COMPLETED
     left = result.frame[result.frame.status == "settled"]

@@ -111,6 +111,15 @@ class UntilClear(Record):
     is_: str | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Check what a file may have got wrong.
+
+        Raises:
+            ValueError: a number is none of these.
+        """
+        if not (0 < self.level < 1 and self.score_count >= 1 and self.seed >= 0):
+            raise ValueError("there is no such level, number of scores or seed")
+
     def share_level(self, count: int) -> float:
         """The level of each of so many variants, or comparisons of two, under each score."""
         return self.level / (count * self.score_count)
