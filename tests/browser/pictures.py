@@ -75,7 +75,7 @@ PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
     ("gone", 380, "gone", ()),
 )
 
-_LANE_AND_COLORS: Final = (("Under the axis", "Cost"), ("Bars by", "Agent"))
+_LANE_AND_COLORS: Final = (("Lane", "Cost"), ("Bars by", "Agent"))
 
 
 def main() -> None:
@@ -119,8 +119,7 @@ def draw_grid(browser: Browser, theme: str) -> None:
     with served_view() as address:
         page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
         view = open_view(page, address, f"map=300x3x240&theme={theme}", width=WIDTH)
-        for name in ("View", "Grid", "View"):
-            view.get_by_role("button", name=name, exact=True).click()
+        view.get_by_role("radio", name="Grid", exact=True).click()
         view.locator(".et-matrix-canvas").hover(position={"x": 220, "y": 90})
         view.locator(".et-matrix-tip q").wait_for()
         page.screenshot(path=PICTURES / f"grid-{theme}.png", full_page=True, clip=_crop(view, 560))
@@ -133,7 +132,7 @@ def draw_graph(browser: Browser, theme: str) -> None:
         page = browser.new_page(viewport={"width": 1240, "height": 700}, device_scale_factor=1.1)
         open_view(page, address, f"theme={theme}", width=1240)
         view = show_saved(page, run_report())
-        view.get_by_role("button", name="Graph", exact=True).click()
+        view.get_by_role("radio", name="Graph", exact=True).click()
         view.locator(".et-node", has_text="check").last.click()
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
@@ -192,9 +191,7 @@ def draw_playhead(browser: Browser, theme: str) -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
         open_view(page, address, f"theme={theme}&lab=1", width=WIDTH + 24)
         view = show_saved(page, run_report())
-        view.get_by_role("button", name="View", exact=True).click()
         view.get_by_role("button", name="Playhead", exact=True).click()
-        view.get_by_role("button", name="View", exact=True).click()
         track = view.locator(".et-playhead-track").bounding_box()
         assert track is not None
         page.mouse.click(track["x"] + 0.31 * track["width"], track["y"] + 10)

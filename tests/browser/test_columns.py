@@ -119,16 +119,16 @@ def test_w33_the_lane_says_its_value_its_limit_and_its_scale(page: Page, address
         ("Requests", "Requests in 1:00up to 3 of 60", "rate limit 60 ↑"),
         ("Tokens a second", "Tokens out a secondup to 10/s", "10/s"),
     ):
-        switch(view, "Under the axis", lane)
+        switch(view, "Lane", lane)
         expect(name).to_have_text(words)
         read_picture(page, has=text, of="et-lane")
-    switch(view, "Under the axis", "Tokens a second")
+    switch(view, "Lane", "Tokens a second")
     expect(view.locator(".et-lane")).to_have_count(0)
 
 
 def test_w33_the_lane_says_what_it_was_under_the_pointer_and_where_keys_came_to(page: Page, address: str) -> None:
     view = open_saved(page, run_limited(), address)
-    switch(view, "Under the axis", "Cost")
+    switch(view, "Lane", "Cost")
     name = view.locator(".et-lane-name")
     expect(name).to_have_text("Cost so far$0.024 of $0.060")
     box = view.locator(".et-stage").bounding_box()
@@ -168,7 +168,7 @@ def test_w33_a_saved_view_that_left_rows_out_says_so_in_the_lane(page: Page, add
     assert saved["rows_left_out"] > 0
     open_view(page, address, "", width=1400, height=900)
     view = show_saved_view(page, saved)
-    switch(view, "Under the axis", "Side by side")
+    switch(view, "Lane", "Side by side")
     expect(view.locator(".et-lane-left")).to_have_text(f"without {saved['rows_left_out']} spans")
 
 
@@ -176,7 +176,7 @@ def test_w33_a_saved_view_that_left_rows_out_says_so_in_the_lane(page: Page, add
 def test_w33_a_narrow_view_has_one_column_and_its_bars(page: Page, address: str, theme: str) -> None:
     view = open_saved(page, run_report(), address, 480, theme)
     switch(view, "Columns", "In", "Out", "Calls", "Cost")
-    switch(view, "Under the axis", "Cost")
+    switch(view, "Lane", "Cost")
     view.get_by_role("button", name="View", exact=True).click()
     expect(view.locator(".et-column:visible")).to_have_text(["Cost $0.011"])
     expect(cells_of(view, "risks").locator("visible=true")).to_have_text(["$0.00083"])
@@ -199,7 +199,7 @@ def test_w33_columns_are_switched_by_keys_and_axe_finds_nothing_serious(page: Pa
             break
     page.keyboard.press("Space")
     expect(chosen).to_have_attribute("aria-pressed", "true")
-    switch(view, "Under the axis", "Cost")
+    switch(view, "Lane", "Cost")
     switch(view, "Bars by", "Agent")
     view.locator(".et-lane").wait_for()
     assert find_axe_faults(view) == []
@@ -214,7 +214,7 @@ def test_w33_a_live_view_has_columns_and_a_lane_and_the_next_one_has_them_too(op
     notebook.run_to_end(0, 1, 2, 3)
     live = notebook.timeline(3)
     switch(live, "Columns", "Calls")
-    switch(live, "Under the axis", "Tokens a second")
+    switch(live, "Lane", "Tokens a second")
     expect(cells_of(live, "find")).to_have_text(["2"])
     expect(live.locator("[data-column=calls] b")).to_have_text("3")
     live.locator(".et-lane").wait_for()

@@ -85,7 +85,6 @@ def test_w8_zooming_in_unfolds_at_the_same_scale(page: Page, address: str) -> No
 def test_w35_the_playhead_tells_the_time_inside_a_fold(page: Page, address: str) -> None:
     view = show(page, address)
     expect(fold_of(view)).to_be_visible()
-    view.get_by_role("button", name="View", exact=True).click()
     view.get_by_role("button", name="Playhead", exact=True).click()
     handle = view.get_by_role("slider", name="Playhead")
     handle.press("Home")

@@ -45,7 +45,7 @@ def node(view: Locator, title: str) -> Locator:
 
 
 def open_graph(view: Locator) -> None:
-    view.get_by_role("button", name="Graph", exact=True).click()
+    view.get_by_role("radio", name="Graph", exact=True).click()
     view.locator(".et-node").first.wait_for()
 
 
@@ -188,7 +188,7 @@ def test_w32_a_live_run_fills_the_graph_and_grows_without_moving_the_rest(page: 
     open_view(page, address, "at=0", width=1200)
     page.evaluate(SHOW_LIVE, messages.make_snapshot())
     view = page.locator(".ensemble-timeline")
-    view.get_by_role("button", name="Graph", exact=True).click()
+    view.get_by_role("radio", name="Graph", exact=True).click()
     answer(1)
     expect(node(view, "lead")).to_have_attribute("data-status", "pending")
     places = {title: measure(node(view, title)) for title in ("lead", "note", "sum")}
@@ -219,7 +219,7 @@ def test_w32_three_hundred_tasks_and_more_are_shown(page: Page, address: str) ->
         messages = TimelineMessages(TraceFold.from_events(events))
         page.evaluate(SHOW_LIVE, messages.make_snapshot())
         view = page.locator(".ensemble-timeline")
-        view.get_by_role("button", name="Graph", exact=True).click()
+        view.get_by_role("radio", name="Graph", exact=True).click()
         page.wait_for_function(ASKED, arg=1)
         page.evaluate("(graph) => live.post(graph)", messages.make_graph())
         shown = len(read_rows(messages.make_graph()["graphs"]["aggregated"]["nodes"]))
@@ -235,7 +235,7 @@ def test_w32_a_view_that_was_saved_without_a_graph_says_so(page: Page, address: 
     open_view(page, address, "at=0", width=900)
     page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", saved)
     view = page.locator(".ensemble-timeline").last
-    view.get_by_role("button", name="Graph", exact=True).click()
+    view.get_by_role("radio", name="Graph", exact=True).click()
     expect(view.locator(".et-graph")).to_contain_text("No graph of this run was kept here")
 
 

@@ -75,10 +75,8 @@ _LOOK = """(canvas, {x, y, w, h}) => {
 
 
 def open_grid(view: Locator) -> Locator:
-    """Show the run as a grid, close the panel, and give its canvas once it is drawn."""
-    view.get_by_role("button", name="View", exact=True).click()
-    view.get_by_role("button", name="Grid", exact=True).click()
-    view.get_by_role("button", name="View", exact=True).click()
+    """Show the run as a grid, and give its canvas once it is drawn."""
+    view.get_by_role("radio", name="Grid", exact=True).click()
     canvas = view.locator(".et-matrix-canvas")
     wait_for(lambda: bool(canvas.count()) and bool(canvas.evaluate("it => it.listCells && it.width > 300")), 60)
     return canvas
@@ -311,9 +309,8 @@ def test_w37_a_drag_selects_rows(page: Page, address: str) -> None:
 
 def test_w37_a_run_without_rows_or_items_has_no_grid(page: Page, address: str) -> None:
     view = open_view(page, address, "at=99999&lab")
-    view.get_by_role("button", name="View", exact=True).click()
-    expect(view.get_by_role("button", name="Table", exact=True)).to_be_visible()
-    expect(view.get_by_role("button", name="Grid", exact=True)).to_have_count(0)
+    expect(view.get_by_role("radio", name="Table", exact=True)).to_be_visible()
+    expect(view.get_by_role("radio", name="Grid", exact=True)).to_have_count(0)
 
 
 def test_w37_the_grid_of_a_real_map_fills_and_its_rows_are_data(open_in_window: Opener, lab: Lab) -> None:

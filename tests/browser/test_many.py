@@ -35,13 +35,13 @@ async def work(task):
         raise ValueError("no such document")
     return f"# A heading\\\\n\\\\nSummary of {{number}}"
 """
-FOR_EACH = """%%ensemble -o report
+FOR_EACH = """%%ensemble -o report --view bars
 error_strategy: partial
 max_concurrency: 8
 tasks:
   summarise: {for_each: items, description: "Summarise {item}", handler: work, max_items: 2000}
 """
-MAP = """%%ensemble -o res --map rows
+MAP = """%%ensemble -o res --map rows --view bars
 max_concurrency: 8
 tasks:
   summarise: {description: "Summarise {topic}", handler: work}

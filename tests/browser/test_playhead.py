@@ -33,9 +33,7 @@ def open_report(page: Page, address: str, *, width: int = 1400, theme: str = "li
 
 
 def open_playhead(view: Locator) -> Locator:
-    view.get_by_role("button", name="View", exact=True).click()
     view.get_by_role("button", name="Playhead", exact=True).click()
-    view.get_by_role("button", name="View", exact=True).click()
     handle = view.get_by_role("slider", name="Playhead")
     expect(handle).to_be_visible()
     return handle
@@ -129,7 +127,6 @@ def test_w35_an_exported_page_scrubs_on_a_phone_without_a_network(browser: Brows
     expect(view.locator(".et-word")).to_have_text("Completed with warnings")
     wait_until_measured(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-    view.get_by_role("button", name="View", exact=True).tap()
     view.get_by_role("button", name="Playhead", exact=True).tap()
     handle = view.get_by_role("slider", name="Playhead")
     expect(handle).to_be_visible()

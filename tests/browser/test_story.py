@@ -104,7 +104,6 @@ def left_of(part: Locator) -> float:
 
 def show_playhead(view: Locator) -> None:
     """Have the playhead shown, as a person who reads the buttons does."""
-    view.get_by_role("button", name="View", exact=True).click()
     view.get_by_role("button", name="Playhead", exact=True).click()
     expect(view.get_by_role("slider", name="Playhead")).to_be_visible()
 

@@ -121,6 +121,7 @@ SOURCES: Final = {
     "C89": (OWN,),
     "C90": (OWN,),
     "C91": (OWN,),
+    "C100": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),

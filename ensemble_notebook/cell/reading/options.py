@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar
 from ensemble_notebook.cell.reading.source_text import read_text_file
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount, read_budget, read_history
-from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
+from ensemble_notebook.domain.definitions.enums import CaptureMode, TimelineView, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
 from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
 from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -100,6 +100,7 @@ class Options:
         is_definition: bind the ensemble, do not run it.
         is_background: return at once.
         has_timeline: False where ``--no-timeline`` was given.
+        view: in which the timeline opens; None: as ``%config EnsembleMagics.view`` says.
         wants_help: show the help and do nothing else.
     """
 
@@ -133,6 +134,7 @@ class Options:
     is_definition: bool = False
     is_background: bool = False
     has_timeline: bool = True
+    view: str | None = None
     wants_help: bool = False
 
     @property
@@ -476,6 +478,7 @@ def _make_parser() -> _Parser:
     file = "the cell is this file; what stands below the line comes in place of its keys"
     once("--file", type=_read_path, metavar="FILE", help=file)
     parser.add_argument("--no-timeline", action="store_false", dest="has_timeline", help="show only the answer")
+    once("--view", choices=tuple(TimelineView), help="the view in which the timeline opens")
     parser.add_argument("--help", action="store_true", dest="wants_help", help="show this")
     return parser
 

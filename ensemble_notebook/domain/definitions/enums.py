@@ -197,3 +197,13 @@ class DelegationStatus(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     PARTIAL = "partial"
+
+
+class TimelineView(StrEnum):
+    """How a timeline shows its run."""
+
+    BARS = "bars"
+    GRAPH = "graph"
+    GRID = "grid"
+    MESSAGES = "messages"
+    TABLE = "table"

@@ -102,12 +102,14 @@ class ShownCell:
         cell: what the notebook calls it; None where its run can't be resumed from it.
         has_timeline: the timeline is shown, too.
         is_background: it is over before its run is.
+        view: in which its timeline opens; None: in the one that says most.
     """
 
     variable: str
     cell: str | None
     has_timeline: bool
     is_background: bool
+    view: str | None = None
 
     @property
     def expression(self) -> str:
@@ -123,7 +125,9 @@ def make_run_display(mode: DisplayMode, cost: CostConfiguration | None, shown: S
     if mode is DisplayMode.TEXT:
         return TerminalDisplay(RunPainter(cost, shown.variable, shown.cell), shown)
     is_watched = mode is DisplayMode.WIDGET
-    live = RunPainter(cost, shown.variable, shown.cell, wants_tokens=is_watched) if shown.has_timeline else None
+    live = None
+    if shown.has_timeline:
+        live = RunPainter(cost, shown.variable, shown.cell, wants_tokens=is_watched, view=shown.view)
     return NotebookDisplay(live, shown, is_watched=is_watched)
 
 

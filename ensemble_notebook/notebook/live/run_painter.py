@@ -55,6 +55,7 @@ class RunPainter:
         variable: the name that its output will have in the notebook.
         cell: what the notebook calls the cell that runs it.
         wants_tokens: replies are to be streamed, since somebody watches.
+        view: in which the run opens; None: in the one that says most.
 
     Attributes:
         messages: what views are told of the run so far.
@@ -71,10 +72,13 @@ class RunPainter:
         cell: str | None = None,
         *,
         wants_tokens: bool = True,
+        view: str | None = None,
     ) -> None:
         self.wants_tokens: Final = wants_tokens
         self._fold = TraceFold(cost)
-        self.messages = TimelineMessages(self._fold, variable=variable, cell=cell, is_resumable=can_resume(cell))
+        self.messages = TimelineMessages(
+            self._fold, variable=variable, cell=cell, is_resumable=can_resume(cell), view=view
+        )
         self._scores: deque[Sequence[ScoreRecord]] = deque()
         self._changed = threading.Event()
         self._is_over = threading.Event()

@@ -27,6 +27,7 @@ from ensemble_notebook.cell.reading.options import (
     parse_options,
 )
 from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.definitions.enums import TimelineView
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.notebook.live.frontend import find_notebook, write_text
@@ -66,6 +67,12 @@ class EnsembleMagics(Magics):
         "auto",
         help="How runs are shown. auto: a live widget in a notebook, a table in a terminal, a picture where nobody "
         "watches. The environment variable ENSEMBLE_NOTEBOOK_DISPLAY says the same for all kernels.",
+    ).tag(config=True)
+    view = Enum(
+        ("auto", *map(str, TimelineView)),
+        "auto",
+        help="The view in which timelines open; --view says it for one cell. auto: the one that says most, which is "
+        "grid for a map or a list of more than 12 items, else bars. What a person chose for a run stays.",
     ).tag(config=True)
 
     warm_up = Bool(
@@ -406,6 +413,7 @@ class EnsembleMagics(Magics):
             cell=origin.cell or "",
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
+            view=options.view or (None if self.view == "auto" else self.view),
         )
         run_display = make_run_display(choose_display_mode(self.shell, self.display), ensemble.cost, shown)
         has_console = not options.is_background and can_answer(self.shell)

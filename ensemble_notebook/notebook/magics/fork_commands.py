@@ -20,6 +20,7 @@ from ensemble_notebook.notebook.magics.run_commands import (
     read_variable,
     take_arguments,
     take_values,
+    take_view,
 )
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -33,11 +34,12 @@ DRY_RUN: Final = "--dry-run"
 
 _TEXTS: Final = ("--reply", "--tool-result", "--output", "--system-prompt", "--user-prompt")
 _VALUES: Final = (*_TEXTS, "--llm", "--until")
-OPTIONS: Final = (*_VALUES, "-o", DRY_RUN)
+OPTIONS: Final = (*_VALUES, "-o", "--view", DRY_RUN)
 _USAGE: Final = (
     f"%ensemble fork takes one run {WAYS} and one span of it: its id, the number at the end of that, or the name of a "
     f"task. It may take what is different there ({', '.join(_TEXTS)} or --llm, each with a text), --until TASK, -o "
-    f"NAME, the variable for its output, and --dry-run, which says what would be done."
+    f"NAME, the variable for its output, --view VIEW, in which its timeline opens, and --dry-run, which says what "
+    f"would be done."
 )
 
 
@@ -54,6 +56,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
     """
     rest, is_dry_run = [each for each in words if each != DRY_RUN], DRY_RUN in words
     out = [name for _, name in take_values(rest, "-o", "--out")] or [DEFAULT_OUT]
+    view = take_view(rest, "%ensemble fork")
     given = dict(take_arguments("fork", rest, _VALUES, shell))
     until = given.pop("until", None)
     if wrong := next((each for each in rest if each.startswith("--")), None):
@@ -67,7 +70,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
     if isinstance(held, EnsembleOutput) and held._journal is not None:  # it has its definition, and its true texts
         span = find_span(held.trace, span_word)
         options, origin = Options(), _find_origin(held.run_id)
-        options = replace(options, only=until, out=out[0])
+        options = replace(options, only=until, out=out[0], view=view)
         plan = magics.fork(held.ensemble, held, span, change, options, origin, is_dry_run=is_dry_run)
         return _give(plan, shell, out[0])
     run = find_remembered(word, shell)
@@ -81,6 +84,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
             f"ensemble.fork({run.run_id!r}, {span!r})."
         )
     options = _clear(parse_options(kept.options), until, out[0])
+    options = replace(options, view=view or options.view)
     try:
         plan = magics.fork(None, run.run_id, span, change, options, kept, is_dry_run=is_dry_run)
     except CellError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.cell.binding.scorer_binder import find_scorers
 from ensemble_notebook.cell.reading.mistakes import CellError, join_names
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT, parse_options
-from ensemble_notebook.domain.definitions.enums import RunKind
+from ensemble_notebook.domain.definitions.enums import RunKind, TimelineView
 from ensemble_notebook.domain.wording import format_size
 from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
@@ -179,7 +179,8 @@ _ANYWAY: Final = "--anyway"
 _REPLACE: Final = "--replace"
 _USAGE: Final = (
     f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output, --redo TOOL, whose "
-    f"calls are made again although it is not known how they ended, and --anyway, although another run resumes it now."
+    f"calls are made again although it is not known how they ended, --view VIEW, in which its timeline opens, and "
+    f"--anyway, although another run resumes it now."
 )
 
 
@@ -197,6 +198,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     words, anyway = [each for each in words if each != _ANYWAY], _ANYWAY in words
     out = [name for _, name in take_values(words, "-o", "--out")] or [DEFAULT_OUT]
     redo = [tool for _, tool in take_values(words, "--redo")]
+    view = take_view(words, "%ensemble resume")
     if len(words) != 1 or len(out) != 1 or not out[0].isidentifier() or not all(redo):
         raise ValidationError(_USAGE)
     run = find_remembered(words[0], shell)
@@ -211,6 +213,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     options = replace(
         options,
         out=out[0],
+        view=view or options.view,
         record=None,
         replay=None,
         replay_tools=None,
@@ -246,6 +249,21 @@ def take_arguments(command: str, words: list[str], flags: Sequence[str], shell: 
             raise ValidationError(f"%ensemble {command}: {flag} wants a value behind it.")
         value: Any = shell.user_ns.get(text, text) if flag == "--llm" and text.isidentifier() else text
         yield flag.removeprefix("--").replace("-", "_"), value
+
+
+def take_view(words: list[str], command: str) -> str | None:
+    """Take out the view in which the timeline is to open; None where none is given.
+
+    Raises:
+        ValidationError: there is no such view, or two are given; `command` begins its message.
+    """
+    views = [view for _, view in take_values(words, "--view")]
+    if len(views) > 1:
+        raise ValidationError(f"{command}: --view is given {len(views)} times. Keep one of them.")
+    if views and views[0] not in list(TimelineView):
+        known, nearest = ", ".join(TimelineView), did_you_mean(views[0], list(TimelineView))
+        raise ValidationError(f"{command}: --view can't be {views[0]!r}. It is one of {known}.{nearest}")
+    return views[0] if views else None
 
 
 def describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError, again: str) -> str:

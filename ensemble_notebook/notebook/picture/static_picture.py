@@ -96,14 +96,19 @@ def make_output_bundle(
     if live is not None and live.hand_fold(output.trace._take_fold):
         messages = live.with_warnings(output._late_warnings)
     else:
-        messages = make_messages(output, cell, variable)
+        messages = make_messages(output, cell, variable, None if live is None else live.view)
     return make_last_bundle(messages, f"{expression}[{{}}].raw")
 
 
 def make_trace_bundle(trace: ExecutionTrace) -> html.Bundle:
     """The same for the trace of a run, which comes from the store or a file."""
     variable = find_variable(trace)
-    messages = TimelineMessages(copy(trace._fold), variable=variable, is_resumable=is_of_remembered_cell(trace.run_id))
+    messages = TimelineMessages(
+        copy(trace._fold),
+        variable=variable,
+        is_resumable=is_of_remembered_cell(trace.run_id),
+        view=find_view(),
+    )
     return make_last_bundle(messages, f"{variable or 'trace'}.task({{}}).output")
 
 
@@ -152,12 +157,27 @@ def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str
     return html.make_bundle(render_chart_text(chart), render_chart_html(chart, outputs, whole_text))
 
 
-def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str | None = None) -> TimelineMessages:
-    """The messages about a run that has ended, in the cell that the notebook calls `cell`."""
+def make_messages(
+    output: EnsembleOutput, cell: str | None = None, variable: str | None = None, view: str | None = None
+) -> TimelineMessages:
+    """The messages about a run that has ended, in the cell called `cell`; `view`: in which it opens."""
     fold = copy(output.trace._fold)  # to fold the events again takes a second for 20 MB of text
     late = output._late_warnings  # of what came after the last event, such as an export (E70)
     fold.warnings = [*fold.warnings, *late]
-    return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell, is_resumable=can_resume(cell))
+    return TimelineMessages(
+        fold,
+        variable=variable or find_variable(output),
+        cell=cell,
+        is_resumable=can_resume(cell),
+        view=view or find_view(),
+    )
+
+
+def find_view() -> str | None:
+    """The view in which timelines open by ``%config EnsembleMagics.view``; None: in the one that says most."""
+    shell: Any = get_ipython()
+    magics: Any = None if shell is None else shell.magics_manager.registry.get("EnsembleMagics")
+    return None if magics is None or magics.view == "auto" else magics.view
 
 
 def is_of_remembered_cell(run_id: str) -> bool:

@@ -104,6 +104,7 @@ class TraceFold(EventFold):
         self.rate_limit: RateLimit | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
         self.replayed_from: str | None = None
+        self.longest_list: int = 0
         self.kind: RunKind = RunKind.RUN
         self.resumed_from: str | None = None
         self.forked_from_run: str | None = None
@@ -263,6 +264,7 @@ class TraceFold(EventFold):
             task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
             task.depends_on, task.description = planned.depends_on, clean_text(planned.description)
             task.item_count = planned.item_count
+            self.longest_list = max(self.longest_list, planned.item_count or 0)
             task.title = find_title(task.name, planned.agent, task.description, is_named=planned.is_named)
             task.managed = _clean_managed(planned)
             if inside := row_tasks or _list_planned(planned.nested):
@@ -390,6 +392,7 @@ class TraceFold(EventFold):
     @on_open(ev.ItemsListed)
     def _on_items_listed(self, event: ev.ItemsListed, span: Span) -> None:
         span.item_count = event.count
+        self.longest_list = max(self.longest_list, event.count)
         span.items_done = span.items_failed = 0
         self.tree.touch(span)
 

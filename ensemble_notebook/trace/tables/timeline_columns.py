@@ -390,6 +390,7 @@ RUN: Final = Table(
         make_known(
             "waiting", "object", "span_id of the reviews that nobody has answered yet", type_name="readonly string[]"
         ),
+        Column("view", "string", "the view it opens in: bars, graph, grid, messages or table", "opening_view"),
         Column("many", "object", "the items or rows that are at work; null where there are none", None, "Many"),
         *RUNS.pick("input_tokens", "cache_read_tokens", "output_tokens", "tokens_complete"),
         *RUNS.pick("cost", "cost_complete", "currency"),

@@ -92,6 +92,7 @@ class TimelineMessages:
         variable: the name of the notebook's variable that has, or will have, the output of the run.
         cell: what the notebook calls the cell that runs it.
         is_resumable: a line of the notebook can go on with it, once it is over or its kernel is gone.
+        view: in which the run opens (`TimelineView`); None: in the one that says most.
     """
 
     def __init__(
@@ -102,10 +103,11 @@ class TimelineMessages:
         variable: str | None = None,
         cell: str | None = None,
         is_resumable: bool = False,
+        view: str | None = None,
     ) -> None:
         self._fold = fold
         self._now = now
-        self._known: dict[str, Any] = {"variable": variable, "cell": cell, "is_resumable": is_resumable}
+        self._known: dict[str, Any] = {"variable": variable, "cell": cell, "is_resumable": is_resumable, "view": view}
         self._graphs = GraphMemory()
         self._standing = _StandingMemory()
 
@@ -118,6 +120,12 @@ class TimelineMessages:
     def run_id(self) -> str | None:
         """The id of the run; None before it has begun."""
         return None if self._fold.run is None else self._fold.run.run_id
+
+    @property
+    def view(self) -> str | None:
+        """As given."""
+        view: str | None = self._known["view"]
+        return view
 
     @property
     def is_over(self) -> bool:
@@ -353,6 +361,7 @@ class RunState:
     variable: str | None = None
     cell: str | None = None
     is_resumable: bool = False
+    view: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The columns of `RUN`."""
@@ -361,6 +370,12 @@ class RunState:
             total = len(manager.managed)
             record |= {"tasks_total": total, "tasks_done": total if manager.status is SpanStatus.OK else 0}
         return record
+
+    @property
+    def opening_view(self) -> str:
+        """The view it opens in: as somebody asked, else the one that says most."""
+        has_many = self.fold.task_noun.is_run or self.fold.longest_list > MOST_ITEMS
+        return self.view or ("grid" if has_many else "bars")
 
     @property
     def totals(self) -> UsageTotals:

@@ -11,7 +11,8 @@ import type { LateRoot } from "../elements/late-root";
 import { loadExplorer } from "../explore/load-explorer";
 import type { KernelConnection } from "../kernel/connection";
 import type { Theme } from "../theme/theme";
-import type { Shape, View } from "../view/view";
+import type { Shape } from "../view/opening-shape";
+import type { View } from "../view/view";
 
 type Details = typeof import("../details/drawer-root");
 type Explorer = typeof import("../explore/explorer-root");
@@ -39,6 +40,7 @@ export interface ShapeProps {
 /** What shows the run in place of its bars. */
 export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): VNode {
   const common = { of: shown.view, isWanted: always, className: `et-shape et-shape-${shape}` };
+  if (shape === "messages") return <DetailsPlace {...common} mount={(details, place) => details.mountMessages(place, shown.view, shown.connection)} />;
   return shape === "table" ? <DetailsPlace {...common} mount={(details, place) => details.mountTable(place, shown.view, shown.prefix)} />
     : <ExplorerPlace {...common} mount={(explorer, place) => explorer.mountShape(place, shown)} />;
 }

@@ -2,7 +2,9 @@
 // with them.
 
 import { Icon } from "../elements/icon";
+import { Radios } from "../elements/radios";
 import type { Found } from "../view/finder";
+import { type Shape, SHAPES } from "../view/opening-shape";
 import type { Panel, View } from "../view/view";
 import { countTasks } from "../wording/labels";
 import { formatExactCount, pluralize } from "../wording/numbers";
@@ -10,12 +12,15 @@ import { FiltersPlace } from "./late-places";
 
 const HELP = "Words in names, prompts, replies, tools and errors; agent:Writer tool:search status:failed cost>0.01 narrow it (/)";
 
+/** The keys that do the same. */
+const TITLES: Partial<Record<Shape, string>> = { graph: "Graph (g)", table: "Table (t)" };
+
 export const Toolbar = ({ view }: { view: View }) => (
   <div class="et-toolbar" role="group" aria-label="Search and view">
     <SearchField view={view} />
     <FiltersPlace view={view} />
     <span class="et-spring" />
-    <button class="et-tool" aria-pressed={view.shape.value === "graph"} title="Graph (g)" onClick={() => view.toggleShape("graph")}>Graph</button>
+    <Shapes view={view} />
     <Opener view={view} panel="view">View</Opener>
     <Opener view={view} panel="more" label="More">…</Opener>
   </div>
@@ -24,6 +29,20 @@ export const Toolbar = ({ view }: { view: View }) => (
 const Opener = ({ view, panel, label, children }: { view: View; panel: Panel; label?: string; children: string }) => (
   <button class="et-tool" aria-label={label} title={label} aria-expanded={view.panel.value === panel} onClick={() => view.togglePanel(panel)}>{children}</button>
 );
+
+/** How the run is shown: only what it has something for is offered. */
+function Shapes({ view }: { view: View }) {
+  const { present, shape, hasPlayhead } = view;
+  present.version.value;
+  const has = (each: Shape): boolean => each === "grid" ? present.hasGrid : each !== "messages" || (present.kinds.has("llm") && present.run.value?.capture_mode !== "metadata");
+  return (
+    <>
+      <Radios label="Show the run as" class="et-shapes" each="et-tool" chosen={shape.value} choose={(each) => view.showAs(each)}
+        values={SHAPES.filter(([each]) => has(each) || each === shape.value).map(([each, name]) => [each, name, TITLES[each] ?? name] as const)} />
+      {view.hasPast && <button class="et-tool" aria-label="Playhead" title="The run as it was at a time in it (Space plays it)" aria-pressed={hasPlayhead.value} onClick={() => view.togglePlayhead()}><Icon name="resume" /></button>}
+    </>
+  );
+}
 
 function SearchField({ view }: { view: View }) {
   const { search } = view;

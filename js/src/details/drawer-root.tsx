@@ -23,6 +23,7 @@ import { SightHint } from "./sight-hint";
 import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
 import { type Hover, Tooltip } from "./tooltip";
+import { MessagesView } from "./transcript";
 import type { Asked } from "./tryout-root";
 import { EditorPlace, ForksPlace } from "./tryouts-place";
 import type { Way } from "./try-buttons";
@@ -64,6 +65,10 @@ export function mountDrawer(place: HTMLElement, view: View, connection: KernelCo
 /** The table that `t` shows in place of the chart. */
 export const mountTable = (place: HTMLElement, view: View, prefix: string): LateRoot =>
   mount(place, (change) => <SpanTable view={view} prefix={prefix} change={change} />);
+
+/** All that was said, in place of the chart. */
+export const mountMessages = (place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot =>
+  mount(place, (change) => <MessagesView view={view} connection={connection} change={change} />);
 
 export const mountReview = (place: HTMLElement, view: View, connection: KernelConnection): LateRoot =>
   mount(place, (change) => <ReviewPanel view={view} connection={connection} change={change} />);

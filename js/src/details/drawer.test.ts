@@ -113,7 +113,7 @@ it("folds the reasoning before a reply, and shows it as it is", async () => {
   await page.nextFrame();
   page.kernel.post({ kind: "details", span_id: "t", messages });
   await page.nextFrame();
-  page.button("Messages")?.click();
+  page.place.querySelector<HTMLElement>("[data-tab=messages]")?.click();
   await page.nextFrame();
   const folded = page.place.querySelector("details");
   expect([folded?.open, folded?.textContent]).toEqual([false, "Reasoning, no part of the reply<think>6? no</think>"]);

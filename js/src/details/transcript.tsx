@@ -5,6 +5,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CopyButton } from "../elements/copy-button";
 import { Icon } from "../elements/icon";
+import { Radios } from "../elements/radios";
 import { choose, remembered } from "../elements/remembered";
 import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
@@ -44,42 +45,21 @@ interface Props {
 
 /** The tab: whose messages are shown, how full the window was, and the messages. */
 export function MessagesTab({ row, view, connection, change, own }: Props): VNode {
-  const { store } = view;
-  const asker = useMemo(() => new TranscriptAsker(store, connection), [store, connection]);
-  const transcript = transcriptOf(store);
-  useEffect(() => asker.look());
-  useEffect(() => () => asker.end(), [asker]);
+  const transcript = useTranscript(view, connection);
   const agent = row.agent ?? "";
   const scopes = SCOPES.filter((each) => (each === "span" ? own !== null : each === "agent" ? agent !== "" : each !== "task" || taskOf(row, view) !== null));
   const chosen = scopes.includes(scope.value) ? scope.value : (scopes[0] ?? "run");
   const use = chosen === "span" ? transcript?.windows.get(row.kind === "attempt" ? (row.parent_id ?? "") : row.span_id) : undefined;
   return (
     <div class="et-messages">
-      <div class="et-scopes" role="radiogroup" aria-label="Messages of">
-        {scopes.map((each) => (
-          <button key={each} role="radio" class="et-scope" aria-checked={each === chosen} tabIndex={each === chosen ? 0 : -1}
-            onClick={() => choose("messages-of", scope, each)} onKeyDown={(event) => walk(event, scopes, chosen)}>
-            {nameScope(each, row, view)}
-          </button>
-        ))}
-      </div>
+      <Radios label="Messages of" class="et-scopes" each="et-scope" chosen={chosen} choose={(each) => choose("messages-of", scope, each)}
+        values={scopes.map((each) => [each, nameScope(each, row, view)] as const)} />
       {use && <WindowBar use={use} isWhole />}
       {chosen === "span" ? own?.()
         : transcript === null ? <p class="et-missing" role="status">{explainNone(connection)}</p>
         : <Log key={chosen} transcript={transcript} said={select(transcript, chosen, row, view)} row={row} view={view} connection={connection} change={change} />}
     </div>
   );
-}
-
-function walk(event: KeyboardEvent, scopes: readonly Scope[], chosen: Scope): void {
-  const step = new Map([["ArrowRight", 1], ["ArrowDown", 1], ["ArrowLeft", -1], ["ArrowUp", -1]]).get(event.key);
-  if (step === undefined) return;
-  const next = scopes[(scopes.indexOf(chosen) + step + scopes.length) % scopes.length] as Scope;
-  choose("messages-of", scope, next);
-  const buttons = [...((event.currentTarget as HTMLElement).parentElement?.children ?? [])] as HTMLElement[];
-  buttons[scopes.indexOf(next)]?.focus({ preventScroll: true });
-  event.preventDefault();
-  event.stopPropagation();
 }
 
 function nameScope(each: Scope, row: Row, view: View): string {
@@ -117,7 +97,28 @@ function explainNone(connection: KernelConnection | null): string {
   return connection.isUnreachable.value ? "The kernel is gone, and this was not loaded before." : "Loading…";
 }
 
-interface LogProps extends Omit<Props, "own"> {
+/** All messages of the run, in place of its bars. */
+export function MessagesView({ view, connection, change }: Omit<Props, "row" | "own">): VNode {
+  const transcript = useTranscript(view, connection);
+  return (
+    <div class="et-messages" role="region" aria-label="Messages of the run" tabIndex={0}>
+      {transcript === null ? <p class="et-missing" role="status">{explainNone(connection)}</p>
+        : <Log transcript={transcript} said={transcript.said} row={view.selectedRow.value} view={view} connection={connection} change={change} />}
+    </div>
+  );
+}
+
+/** What was said, asked for as long as somebody reads it; null as long as nothing is known. */
+function useTranscript({ store }: View, connection: KernelConnection | null): Transcript | null {
+  const asker = useMemo(() => new TranscriptAsker(store, connection), [store, connection]);
+  useEffect(() => asker.look());
+  useEffect(() => () => asker.end(), [asker]);
+  return transcriptOf(store);
+}
+
+interface LogProps extends Omit<Props, "own" | "row"> {
+  /** Of the span that is selected. */
+  row: Row | undefined;
   transcript: Transcript;
   said: readonly Utterance[];
 }
@@ -198,7 +199,8 @@ function Log({ transcript, said, row, view, connection, change }: LogProps): VNo
 }
 
 /** The place of what the span that is selected has said, or what is about it; -1 where nothing is. */
-function findSelected(said: readonly Utterance[], row: Row): number {
+function findSelected(said: readonly Utterance[], row: Row | undefined): number {
+  if (!row) return -1;
   const span = row.kind === "attempt" ? row.parent_id : row.span_id;
   return said.findIndex((each) => each.span === span && (each.role !== "note" || row.kind === "task"));
 }

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { row, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
-import { findCell, type GridTable, hasGrid, indexCells, linesWith, tabulate } from "./grid-lines";
+import { findCell, type GridTable, indexCells, linesWith, tabulate } from "./grid-lines";
 
 const task = (span_id: string, name: string, parent_id: string | null, more: Partial<Row> = {}): Row => row({ span_id, name, parent_id, kind: "task", start_ms: 0, end_ms: 10, ...more });
 const nested = (span_id: string, parent_id: string): Row => row({ span_id, parent_id, kind: "nested", start_ms: 0 });
@@ -43,7 +43,7 @@ it("puts side by side what was done of the same list, also of items that have no
 });
 
 it("is there for maps and items alone", () => {
-  expect([hasGrid(stored()), hasGrid(map([])), hasGrid(stored({ rows: [task("f", "find", null, { item_count: 0 })] }))]).toEqual([false, true, true]);
+  expect([stored(), map([]), stored({ rows: [task("f", "find", null, { item_count: 0 })] })].map((store) => store.hasGrid)).toEqual([false, true, true]);
 });
 
 it("goes on where a damaged file names items that there can't be", () => {

@@ -21,13 +21,6 @@ export interface GridTable {
 const isMap = (run: Run | null): boolean => run !== null && run.task_noun !== "task";
 const isList = (row: Row): boolean => row.kind === "task" && row.item_count != null;
 
-/** True for a run that has rows or items. */
-export function hasGrid(store: Store): boolean {
-  if (isMap(store.run.value)) return true;
-  for (const row of store.rows()) if (isList(row)) return true;
-  return false;
-}
-
 export const tabulate = (store: Store): GridTable => (isMap(store.run.value) ? tabulateMap(store) : tabulateItems(store));
 
 /** The rows of a map, and the tasks of their runs: not what judges did, nor workers. */

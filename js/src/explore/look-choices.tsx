@@ -26,7 +26,7 @@ export function LookChoices({ view }: { view: View; change: number }) {
         </Choices>
       )}
       {lanes.length > 0 && (
-        <Choices name="Under the axis">
+        <Choices name="Lane">
           {lanes.map(({ name, short, title }) => (
             <Choice name={short} title={run ? title(run) : short} isOn={look.lane === name} act={() => changeLook(view, { lane: look.lane === name ? null : name })} />
           ))}

@@ -92,14 +92,14 @@ it("has new values as they come (W33)", async () => {
 it("makes room for a lane under the axis, and gives it back (W33)", async () => {
   const requests = [row({ span_id: "r", kind: "attempt", parent_id: "a", start_ms: 0, end_ms: 400, cost: 0.03, output_tokens: 11 })];
   await show([...TWO, ...requests], { ...SUMS, rate_limit: 60, rate_limit_ms: 60_000, max_concurrency: 4, budget: { max_cost: 0.06, currency: "USD" } });
-  await press("Cost", "Under the axis");
+  await press("Cost", "Lane");
   expect(head()).toBe("80px");
   expect(textsOf(".et-lane-name")).toEqual(["Cost so far$0.030 of $0.060"]);
-  await press("Side by side", "Under the axis");
+  await press("Side by side", "Lane");
   expect(textsOf(".et-lane-name")).toEqual(["Tasks side by sideup to 2 of 4"]);
-  await press("Requests", "Under the axis");
+  await press("Requests", "Lane");
   expect(textsOf(".et-lane-name")).toEqual(["Requests in 1:00up to 1 of 60"]);
-  await press("Requests", "Under the axis");
+  await press("Requests", "Lane");
   expect(page.place.querySelector(".et-lane")).toBeNull();
   expect(head()).toBe("28px");
 });
@@ -107,7 +107,7 @@ it("makes room for a lane under the axis, and gives it back (W33)", async () => 
 it("says what the lane was at the end of the span that is selected (W33)", async () => {
   const requests = [row({ span_id: "r", kind: "attempt", parent_id: "a", start_ms: 0, end_ms: 400, cost: 0.03, output_tokens: 11 })];
   await show([...TWO, ...requests, row({ ...TASK, span_id: "c", end_ms: 300 })]);
-  await press("Cost", "Under the axis");
+  await press("Cost", "Lane");
   page.place.querySelectorAll<HTMLElement>(".et-row")[2]?.click();
   await page.nextFrame();
   expect(textsOf(".et-lane-name")).toEqual(["Cost so far$0 at 300 ms"]);
@@ -115,14 +115,14 @@ it("says what the lane was at the end of the span that is selected (W33)", async
 
 it("offers nothing that the run has no values for (W33)", async () => {
   await show([row({ ...TASK, span_id: "a", agent: "Handler" })], { status: "completed", elapsed_ms: 900 });
-  expect(groups()).toEqual(["Run as", "Rows by", "Mark", "Columns", "Under the axis", "Time"]);
+  expect(groups()).toEqual(["Rows by", "Columns", "Lane"]);
   expect(textsOf("[aria-label=Columns] button")).toEqual(["Time"]);
-  expect(textsOf("[aria-label='Under the axis'] button")).toEqual(["Side by side"]);
+  expect(textsOf("[aria-label='Lane'] button")).toEqual(["Side by side"]);
 });
 
 it("offers at any time in the run what the whole of it has (W33, W35)", async () => {
   await show();
-  const offered = (): string[] => textsOf("[aria-label='Under the axis'] button");
+  const offered = (): string[] => textsOf("[aria-label='Lane'] button");
   expect(offered()).toEqual(["Cost", "Tokens a second", "Side by side"]);
   page.kernel.post({ kind: "selection", selection: [], range: null, time: 0 });
   for (let k = 0; k < 4; k += 1) await page.nextFrame();
@@ -141,7 +141,7 @@ it("names the colours in the panel, and paints by kind again (W33)", async () =>
 it("is remembered as long as the page is open (W33)", async () => {
   await show();
   await press("Out", "Columns");
-  await press("Cost", "Under the axis");
+  await press("Cost", "Lane");
   await page.close();
   page = new TestPage();
   page.kernel.snapshot = wire(snapshot({ run: run({ ...SUMS, run_id: "another" }), phases: [], rows: TWO }));

@@ -44,7 +44,7 @@ export function NamedRanges({ view }: { view: View; change: number }): VNode | n
   const isMarked = ({ from_ms, to_ms }: Range): boolean => !!marked && Math.abs(marked.from - from_ms) < ROUNDED && Math.abs(marked.to - to_ms) < ROUNDED;
   const lead = (range: Range): void => {
     if (isMarked(range)) return void (view.range.value = null);
-    view.shape.value = "chart";
+    view.showAs("chart");
     view.range.value = { from: range.from_ms, to: range.to_ms };
     if (range.from_ms < window.from || range.to_ms > window.to) view.fitRange(view.now);
   };

@@ -3,9 +3,7 @@
 import type { View } from "../view/view";
 import { GROUPINGS, groupingsOf } from "../layout/groups";
 import { Choice, Choices } from "./choices";
-import { hasGrid } from "./grid-lines";
 import { LookChoices } from "./look-choices";
-import { hasPast } from "./playback";
 import type { WhatIf } from "./what-if";
 
 const ZOOM = 0.7;
@@ -18,23 +16,8 @@ export function Panels({ view, whatIf, change }: { view: View; whatIf: WhatIf; c
 
 const ViewPanel = ({ view, change }: { view: View; change: number }) => (
   <>
-    <Choices name="Run as">
-      <Choice name="Bars" icon="critical" isOn={view.shape.value === "chart"} act={() => (view.shape.value = "chart")} />
-      <Choice name="Graph" icon="arrows" keys="g" isOn={view.shape.value === "graph"} act={() => (view.shape.value = "graph")} />
-      <Choice name="Table" icon="table" keys="t" isOn={view.shape.value === "table"} act={() => (view.shape.value = "table")} />
-      {hasGrid(view.store) && <Choice name="Grid" icon="grid" title="Rows or items, and their tasks, as coloured cells" isOn={view.shape.value === "grid"} act={() => (view.shape.value = "grid")} />}
-    </Choices>
     <GroupChoices view={view} />
-    <Choices name="Mark">
-      <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
-      <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
-    </Choices>
     <LookChoices view={view} change={change} />
-    {hasPast(view) && (
-      <Choices name="Time">
-        <Choice name="Playhead" icon="resume" keys="Space" title="Shows the run as it was at a time in it" isOn={view.hasPlayhead.value} act={() => togglePlayhead(view)} />
-      </Choices>
-    )}
   </>
 );
 
@@ -53,15 +36,12 @@ function GroupChoices({ view }: { view: View }) {
   );
 }
 
-function togglePlayhead(view: View): void {
-  view.hasPlayhead.value = !view.hasPlayhead.value;
-  if (view.hasPlayhead.value) return;
-  view.isPlaying.value = false;
-  view.time.value = null;
-}
-
 const MorePanel = ({ view, whatIf }: { view: View; whatIf: WhatIf }) => (
   <>
+    <Choices name="Mark">
+      <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
+      <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
+    </Choices>
     <Choices name="Time">
       <Choice name="Zoom out" icon="minus" keys="s" act={() => view.zoom(view.width.value / 2, 1 / ZOOM, view.now)} />
       <Choice name="Zoom in" icon="plus" keys="w" act={() => view.zoom(view.width.value / 2, ZOOM, view.now)} />

@@ -21,14 +21,7 @@ const STEPS: Record<string, (width: number) => number> = {
 
 const pasts = new WeakMap<Store, { past: PastStore; version: number }>();
 
-/** Whether a run can be looked back at: it is over, and its times are known. */
-export function hasPast({ present: whole }: View): boolean {
-  if (!whole.isOver || lengthOf(whole) <= 0) return false;
-  for (const row of whole.rows()) if (row.start_ms != null) return true;
-  return false;
-}
-
-const isLookedBack = (view: View): boolean => (view.hasPlayhead.value || view.time.value !== null) && hasPast(view);
+const isLookedBack = (view: View): boolean => (view.hasPlayhead.value || view.time.value !== null) && view.hasPast;
 
 export const lengthOf = (whole: Store): number => whole.run.value?.elapsed_ms ?? 0;
 
@@ -40,7 +33,7 @@ export function followTime(view: View): void {
   // What is shown is changed once whoever notes what is read here has gone.
   queueMicrotask(() => {
     const ms = time.peek();
-    if (ms === null || ms >= lengthOf(whole) || !hasPast(view)) {
+    if (ms === null || ms >= lengthOf(whole) || !view.hasPast) {
       whole.past.value = null;
       return;
     }
@@ -112,7 +105,7 @@ export function Playback({ view, isStrip = false }: { view: View; change: number
   const [speed, setSpeed] = useState(1);
   const isPlaying = view.isPlaying.value;
   const length = lengthOf(view.present);
-  const canPlay = hasPast(view);
+  const canPlay = view.hasPast;
   const close = (): void => {
     view.time.value = null;
     view.hasPlayhead.value = view.isPlaying.value = false;

@@ -52,6 +52,8 @@ export class Store {
   readonly #startups = new Set<string>();
   /** Of which there is a row. */
   readonly kinds = new Set<string>();
+  /** Some task of it works on a list. */
+  #hasLists = false;
   readonly #journal = new Journal();
   #details = new Map<string, { details: Details; progress: string }>();
   #text = new Map<string, Streamed>();
@@ -66,6 +68,12 @@ export class Store {
   /** The number of the newest message folded, -1 before the first. */
   get n(): number {
     return this.#n;
+  }
+
+  /** It has rows, or items. */
+  get hasGrid(): boolean {
+    const noun = this.run.value?.task_noun ?? "task";
+    return noun !== "task" || this.#hasLists;
   }
 
   get isOver(): boolean {
@@ -93,6 +101,7 @@ export class Store {
       this.#taskNumbers.clear();
       this.#startups.clear();
       this.kinds.clear();
+      this.#hasLists = false;
       this.#journal.clear();
       if (isOther) this.#forget();
       for (const row of message.rows) this.#put(row);
@@ -300,6 +309,7 @@ export class Store {
   }
 
   #put(row: Row): void {
+    if (row.kind === "task" && row.item_count != null) this.#hasLists = true;
     if (!this.#rows.has(row.span_id)) {
       // What came before its parent was taken for a row of its own, so that more than this row is another one now.
       if (this.#children.has(row.span_id)) this.#journal.clear();

@@ -65,6 +65,8 @@ export class TestPage {
     // Effects that wait for a frame would hold up those of the next test.
     await this.nextFrame();
     this.place.remove();
+    // What a person chose there is no concern of the next test.
+    localStorage.removeItem("ensemble-timeline.shapes");
     vi.useRealTimers();
     vi.unstubAllGlobals();
   }

@@ -10,7 +10,7 @@ const LONGEST_MS = 3000;
 
 /** The signals of a view that a person set, by name. */
 const KEPT = [
-  "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", "isFollowingRows", "isCriticalShown", "hasPlayhead", "shape", "isExpanded", "look", "window", "scrollTop",
+  "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", "isFollowingRows", "isCriticalShown", "hasPlayhead", "chosenShape", "isExpanded", "look", "window", "scrollTop",
 ] as const satisfies readonly (keyof View)[];
 const SELECTED = ["spans", "range", "time"] as const;
 const SEARCHED = ["words", "kinds", "status", "isDimming"] as const;

@@ -13,6 +13,7 @@ import type { Paint } from "../theme/theme";
 import type { Row } from "../wire/rows";
 import type { WriteBelow } from "./cells";
 import { nextProblem } from "../store/problems";
+import { keepShape, openingShape, recallShape, type Shape } from "./opening-shape";
 import { Search } from "./search";
 import { nextInTime, nextRunning, nextSlowest, scrollToRunning, spansOf } from "./walk";
 
@@ -20,8 +21,6 @@ const EDGE_OVER = 20;
 const EDGE_RUNNING = 28;
 const EDGE_GHOSTS = 136;
 
-/** What shows the run: bars along its time, or something in place of them. */
-export type Shape = "chart" | "table" | "graph" | "grid";
 /** What opens below the toolbar: how the run is shown, or all else. */
 export type Panel = "view" | "more";
 
@@ -68,7 +67,11 @@ export class View {
   readonly isCriticalShown = signal(false);
   /** Who waits for whom is shown of all rows. */
   readonly areArrowsShown = signal(false);
-  readonly shape = signal<Shape>("chart");
+  /** The shape that a person chose here; null: as the run opens. */
+  readonly chosenShape = signal<Shape | null>(null);
+  readonly #runId = computed(() => this.present.run.value?.run_id);
+  readonly #recalledShape = computed(() => this.#runId.value && recallShape(this.#runId.value));
+  readonly shape = computed<Shape>(() => this.chosenShape.value ?? (this.#recalledShape.value || openingShape(this.present.run.value)));
   /** Of what stands in place of the bars: does what a key means there, and says whether it means something. */
   readonly steps = signal<((key: string) => boolean) | null>(null);
   /** In the graph, each item, row and round is a node of its own. */
@@ -324,6 +327,22 @@ export class View {
     return row && !this.search.shownRows.value ? isOpen(row, folds) : !folds.has(around);
   }
 
+  /** The run can be looked back at: it is over, and its times are known. */
+  get hasPast(): boolean {
+    const { present: whole } = this;
+    if (!whole.isOver || !whole.run.value?.elapsed_ms) return false;
+    for (const row of whole.rows()) if (row.start_ms != null) return true;
+    return false;
+  }
+
+  /** Puts the playhead over the chart, or away. */
+  togglePlayhead(): void {
+    this.hasPlayhead.value = !this.hasPlayhead.value;
+    if (this.hasPlayhead.value) return;
+    this.isPlaying.value = false;
+    this.time.value = null;
+  }
+
   /** Plays a run that is over, or stops that. */
   togglePlay(): void {
     if (!this.present.isOver) return;
@@ -331,9 +350,15 @@ export class View {
     this.isPlaying.value = !this.isPlaying.value;
   }
 
+  /** Shows the run in this shape, here and wherever it is opened again. */
+  showAs(shape: Shape): void {
+    this.chosenShape.value = shape;
+    if (this.#runId.value) keepShape(this.#runId.value, shape);
+  }
+
   /** Shows the run in this shape, or again as bars. */
   toggleShape(shape: Shape): void {
-    this.shape.value = this.shape.value === shape ? "chart" : shape;
+    this.showAs(this.shape.value === shape ? "chart" : shape);
   }
 
   /** Opens what stands below the toolbar, or closes it. */

@@ -186,6 +186,7 @@ function readRun(found: unknown): Run | null {
     status: value.status as RunStatus,
     exit_reason: textOr(value.exit_reason, null),
     sentence: textOr(value.sentence, null),
+    view: textOr(value.view, null),
     ended_at: textOr(value.ended_at, null),
     is_resumable: typeof value.is_resumable === "boolean" ? value.is_resumable : null,
     many: isObject(value.many) ? numbersOf(value.many, MANY_COUNTS, 0) : null,

@@ -370,6 +370,8 @@ export interface Run {
   active: readonly ActiveSpan[];
   /** span_id of the reviews that nobody has answered yet */
   waiting: readonly string[];
+  /** the view it opens in: bars, graph, grid, messages or table */
+  view?: string | null;
   /** the items or rows that are at work; null where there are none */
   many?: Many | null;
   /** cached ones included; known part (tokens) */
