@@ -33,7 +33,7 @@ const style = { absWorkingDir: here, entryPoints: ["src/theme/timeline.css"], bu
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 
-// The widget is one module, and the drawer a second one, whose text it brings: it is loaded when a span is opened.
+// The widget is one module, and brings others as texts: each is loaded when something in it is wanted for the first time.
 await build({
   ...common,
   entryPoints: { timeline: "src/entry/anywidget.ts" },
@@ -41,10 +41,10 @@ await build({
   format: "esm",
   plugins: [lateStyle, {
     name: "late-from-texts",
-    setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer)$/ }, () => ({ path: `${here}src/entry/late-texts.ts` })),
+    setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer|views)$/ }, () => ({ path: `${here}src/entry/late-texts.ts` })),
   }],
 });
-await build({ ...common, entryPoints: { details: "src/details/drawer-root.tsx", explorer: "src/explore/explorer-root.tsx" }, outdir: out, format: "esm", plugins: [lateStyle] });
+await build({ ...common, entryPoints: { details: "src/details/drawer-root.tsx", explorer: "src/explore/explorer-root.tsx", views: "src/explore/views-root.tsx" }, outdir: out, format: "esm", plugins: [lateStyle] });
 // The widget of the board of runs, which brings its style sheet beyond that of the timeline.
 await build({ ...common, entryPoints: { board: "src/entry/board-widget.ts" }, outdir: out, format: "esm", plugins: [lateStyle] });
 await build({ ...style, outdir: out });
@@ -78,7 +78,7 @@ await cp(`${here}/lab`, `${out}/labextension`, { recursive: true });
 const firstFiles = ["remoteEntry.js", ...viewFiles, styleFile];
 const inExtension = ["remoteEntry.js", ...Object.keys(views.outputs).map(nameOf), boardFile, styleFile].map((file) => `labextension/static/${file}`);
 let [extension, first] = [0, 0];
-for (const name of ["timeline.js", "details.js", "explorer.js", "board.js", "timeline.css", ...inExtension]) {
+for (const name of ["timeline.js", "details.js", "explorer.js", "views.js", "board.js", "timeline.css", ...inExtension]) {
   const { size } = await stat(out + name);
   console.log(`${name}: ${(size / 1000).toFixed(1)} kB`);
   if (size > limit) throw new Error(`${name} is ${size} bytes, and ${limit} is the limit`);

@@ -35,6 +35,7 @@ CARRIED = (
     "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
     "ensemble_notebook/static/details.js",
     "ensemble_notebook/static/explorer.js",
+    "ensemble_notebook/static/views.js",
     "ensemble_notebook/static/board.js",
     "ensemble_notebook/static/timeline.css",
 )

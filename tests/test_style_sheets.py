@@ -11,7 +11,7 @@ import pytest
 SHEETS = Path(__file__).parents[1] / "js" / "src" / "theme"
 MOVED = {"et-chart"}
 """What columns and lane move aside once they are loaded."""
-LATE = ("explore-late.css", "late.css")
+LATE = ("explore-late.css", "late.css", "views-late.css")
 
 
 def test_a_class_looks_as_one_style_sheet_alone_says():

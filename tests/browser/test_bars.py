@@ -28,7 +28,8 @@ WIDE_PX: Final = 6
 PAGE: Final = """<!doctype html><link rel="stylesheet" href="timeline.css"><body style="margin:0;background:#fff">
 <div id="place"></div><script type="module">
 import { keepLateTexts, renderSaved } from "./timeline.js";
-keepLateTexts(await (await fetch("./details.js")).text(), await (await fetch("./explorer.js")).text());
+const late = ["details", "explorer", "views"].map(async (name) => (await fetch(`./${name}.js`)).text());
+keepLateTexts(...(await Promise.all(late)));
 window.show = (content) => renderSaved(document.getElementById("place"), content);
 document.body.dataset.ready = "true";
 </script>"""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The view of a run that goes on, of messages that Python has made: it asks, and the test answers.
 SHOW_LIVE = """async (snapshot) => {
     const live = new FakeModel();
-    Object.assign(live, { _details: model._details, _explorer: model._explorer, snapshot });
+    Object.assign(live, { _details: model._details, _explorer: model._explorer, _views: model._views, snapshot });
     place.replaceChildren();
     window.live = live;
     await widget.initialize({ model: live, signal: end.signal });

@@ -87,9 +87,11 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
     _css = (STATIC / "timeline.css").read_text(encoding="utf-8")
 
     feed_id = traitlets.Unicode().tag(sync=True)
-    # What the page loads late: the drawer, and what explores a run. anywidget itself loads one module.
+    # What the page loads late: the drawer, what explores a run, and the views in place of the bars. anywidget itself
+    # loads one module.
     _details = traitlets.Unicode((STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
     _explorer = traitlets.Unicode((STATIC / "explorer.js").read_text(encoding="utf-8")).tag(sync=True)
+    _views = traitlets.Unicode((STATIC / "views.js").read_text(encoding="utf-8")).tag(sync=True)
 
     def __init__(self, feed: RunFeed) -> None:
         super().__init__(feed.selection, feed_id=feed.feed_id)

@@ -36,10 +36,10 @@ _STATIC: Final = Path(__file__).parents[2] / "static"
 # The timeline's module exports what shows a saved run; it is made of its text, as what is loaded late is. The static
 # picture stays for paper, where what is folded is open. The lists of the timeline have styles of their own.
 _SCRIPT: Final = """
-const { view, details, explorer, run } = JSON.parse(document.getElementById("parts").textContent);
+const { view, details, explorer, views, run } = JSON.parse(document.getElementById("parts").textContent);
 const address = URL.createObjectURL(new Blob([view], { type: "text/javascript" }));
 import(address).then(({ keepLateTexts, renderSaved }) => {
-  keepLateTexts(details, explorer);
+  keepLateTexts(details, explorer, views);
   document.body.classList.add("plays");
   renderSaved(document.getElementById("run"), run);
 });
@@ -156,6 +156,7 @@ def _make_page(trace: ExecutionTrace, made: MapResult | EnsembleOutput | None) -
         "view": (_STATIC / "timeline.js").read_text(encoding="utf-8"),
         "details": (_STATIC / "details.js").read_text(encoding="utf-8"),
         "explorer": (_STATIC / "explorer.js").read_text(encoding="utf-8"),
+        "views": (_STATIC / "views.js").read_text(encoding="utf-8"),
         "run": messages.make_saved_view(MOST_BYTES),
     }
     chart = make_chart(messages.make_outline(), messages.make_rows)

@@ -1,5 +1,5 @@
 // Where stands what is not there from the start: the drawer, and above it what is marked in numbers and what a search has
-// found; the table of spans; the question to a person; the keys; the panels below the toolbar. Each of their two files is loaded
+// found; the question to a person; the keys; the panels below the toolbar; the views in place of the bars. Each of their files is loaded
 // when a part of it is shown for the first time; with the drawer comes what finds.
 
 import { effect, type Signal, signal } from "@preact/signals";
@@ -9,6 +9,7 @@ import { loadDetails } from "../details/load-details";
 import type { Hover } from "../details/tooltip";
 import type { LateRoot } from "../elements/late-root";
 import { loadExplorer } from "../explore/load-explorer";
+import { loadViews } from "../explore/load-views";
 import type { KernelConnection } from "../kernel/connection";
 import type { Theme } from "../theme/theme";
 import type { Shape } from "../view/opening-shape";
@@ -41,8 +42,7 @@ export interface ShapeProps {
 export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): VNode {
   const common = { of: shown.view, isWanted: always, className: `et-shape et-shape-${shape}` };
   if (shape === "messages") return <DetailsPlace {...common} mount={(details, place) => details.mountMessages(place, shown.view, shown.connection)} />;
-  return shape === "table" ? <DetailsPlace {...common} mount={(details, place) => details.mountTable(place, shown.view, shown.prefix)} />
-    : <ExplorerPlace {...common} mount={(explorer, place) => explorer.mountShape(place, shown)} />;
+  return <LatePlace {...common} load={loadViews} mount={(views, place) => views.mountShape(place, shown)} />;
 }
 
 /** The question that the run waits for: only views with a kernel ask. */
@@ -73,9 +73,9 @@ export const FiltersPlace = ({ view }: { view: View }): VNode =>
 export const PanelPlace = ({ view, connection }: { view: View; connection: KernelConnection | null }): VNode =>
   <ExplorerPlace of={view} isWanted={() => view.panel.value} mount={(explorer, place) => explorer.mountPanel(place, view, connection)} />;
 
-/** Above the chart: the whole run, once there is more of it than fits, what plays it once a person looks back, and its times that have names. With it comes what groups rows, and how pins look. */
+/** Above the chart: the whole run, once there is more of it than fits, what plays it once a person looks back, and its times that have names. With it comes what groups rows, how pins look, and what draws who waits for whom. */
 export const MinimapPlace = ({ view }: { view: View }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value || view.grouping.value || view.isScrolling.value || view.follow.value !== "fit" || isLookedBack(view) || view.present.run.value?.ranges} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
+  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value || view.grouping.value || view.isScrolling.value || view.follow.value !== "fit" || isLookedBack(view) || view.areArrowsShown.value || view.isCriticalShown.value || view.present.run.value?.ranges} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
 
 const isLookedBack = (view: View): boolean => view.hasPlayhead.value || view.time.value !== null;
 

@@ -1,4 +1,4 @@
-// The drawer, what is marked in numbers, what a search has found, the table of spans, the question to a person, the tooltip, and
+// The drawer, what is marked in numbers, what a search has found, the question to a person, the tooltip, and
 // the keys, each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
 // first time: most of what a view consists of is here, and a run can be shown without it. In that file are other copies of the libraries, so a change of a signal outside is not
 // noticed in here: whoever mounts it says when to look again.
@@ -20,7 +20,6 @@ import { followLink } from "./place-links";
 import { RangeHandles } from "./range-handles";
 import { ReviewPanel } from "./review-panel";
 import { SightHint } from "./sight-hint";
-import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
 import { type Hover, Tooltip } from "./tooltip";
 import { MessagesView } from "./transcript";
@@ -61,10 +60,6 @@ export function mountDrawer(place: HTMLElement, view: View, connection: KernelCo
     },
   };
 }
-
-/** The table that `t` shows in place of the chart. */
-export const mountTable = (place: HTMLElement, view: View, prefix: string): LateRoot =>
-  mount(place, (change) => <SpanTable view={view} prefix={prefix} change={change} />);
 
 /** All that was said, in place of the chart. */
 export const mountMessages = (place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot =>

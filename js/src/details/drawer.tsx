@@ -5,6 +5,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import { CopyButton } from "../elements/copy-button";
 import { Icon, iconOf } from "../elements/icon";
+import { LateIcon } from "../elements/late-icon";
 import { choose, remembered } from "../elements/remembered";
 import { Splitter } from "../elements/splitter";
 import { holdsSelection, isFormatted, setFormatted } from "../elements/text-block";
@@ -67,7 +68,7 @@ export function Drawer({ view, connection, change, onTry, trying }: Props): VNod
         <span class="et-spring" />
         <span class="et-drawer-facts">{headline(row)}</span>
         <span class="et-drawer-buttons">
-          <button class="et-button" aria-label="Previous span" title="Previous span (←)" onClick={() => view.moveSpan(-1)}><Icon name="left" /></button>
+          <button class="et-button" aria-label="Previous span" title="Previous span (←)" onClick={() => view.moveSpan(-1)}><LateIcon name="left" /></button>
           <button class="et-button" aria-label="Next span" title="Next span (→)" onClick={() => view.moveSpan(1)}><Icon name="right" /></button>
           <button class="et-button" aria-label="Close details" title="Close (Esc)" onClick={() => (view.isDrawerOpen.value = false)}><Icon name="error" /></button>
         </span>

@@ -1,6 +1,7 @@
 // Where the bars are, when none of the rows on screen has one in the window: a word at the edge that leads there (W8).
 
 import { Icon } from "../elements/icon";
+import { LateIcon } from "../elements/late-icon";
 import type { Mark } from "../layout/marks";
 import type { View } from "../view/view";
 import { formatDuration } from "../wording/numbers";
@@ -28,7 +29,7 @@ export function SightHint({ view }: { view: View; change: number }) {
   const { mark, side } = nearest;
   return (
     <button class="et-sight" data-side={side} title="Show the bars of these rows" onClick={() => view.bring(mark.from, mark.to ?? view.now)}>
-      {side === "left" && <Icon name="left" />}
+      {side === "left" && <LateIcon name="left" />}
       <span>bars {side === "left" ? `until ${formatDuration(mark.to)}` : `from ${formatDuration(mark.from)} on`}</span>
       {side === "right" && <Icon name="right" />}
     </button>

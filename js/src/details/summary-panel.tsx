@@ -3,6 +3,7 @@
 import type { ComponentChildren, VNode } from "preact";
 import { CopyButton } from "../elements/copy-button";
 import { Icon } from "../elements/icon";
+import { LateIcon } from "../elements/late-icon";
 import type { KernelConnection } from "../kernel/connection";
 import { rangeExpression, spansExpression } from "../store/expressions";
 import { type KindSummary, rowsInside, rowsOfSpans, type SpanSummary, summarize } from "../store/span-summary";
@@ -54,7 +55,7 @@ function RangeSummary({ view, connection, range }: Props & { range: TimeRange })
       tools={
         <>
           <CopyButton label="Copy link to this range" text={() => linkToRange(view, range)}>Link</CopyButton>
-          <button class="et-button" aria-label="Show only the range" title="Show only the range" onClick={() => view.fitRange(view.now)}><Icon name="fit" /></button>
+          <button class="et-button" aria-label="Show only the range" title="Show only the range" onClick={() => view.fitRange(view.now)}><LateIcon name="fit" /></button>
         </>
       } />
   );

@@ -5,6 +5,7 @@ import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CopyButton } from "../elements/copy-button";
 import { Icon } from "../elements/icon";
+import { LateIcon } from "../elements/late-icon";
 import { Radios } from "../elements/radios";
 import { choose, remembered } from "../elements/remembered";
 import type { KernelConnection } from "../kernel/connection";
@@ -178,7 +179,7 @@ function Log({ transcript, said, row, view, connection, change }: LogProps): VNo
         {words && <span class="et-log-hits" role="status">{found.length === 0 ? "nothing found" : `${formatExactCount((hit % found.length) + 1)} of ${formatExactCount(found.length)}`}</span>}
         {words && found.length > 1 && (
           <>
-            <button class="et-button" aria-label="Previous place" title="Previous (Shift Enter)" onClick={() => go(-1)}><Icon name="left" /></button>
+            <button class="et-button" aria-label="Previous place" title="Previous (Shift Enter)" onClick={() => go(-1)}><LateIcon name="left" /></button>
             <button class="et-button" aria-label="Next place" title="Next (Enter)" onClick={() => go(1)}><Icon name="right" /></button>
           </>
         )}

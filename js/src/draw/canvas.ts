@@ -45,6 +45,7 @@ export class ChartCanvas {
       view.hovered.value;
       view.areArrowsShown.value;
       view.isCriticalShown.value;
+      view.drawLinks.value;
       view.scrollTop.value;
       view.follow.value;
       view.window.value;
@@ -141,6 +142,7 @@ export class ChartCanvas {
       hoveredRow: view.hovered.value === null ? null : (view.trackOf(view.hovered.value)?.id ?? null),
       areArrowsShown: view.areArrowsShown.value,
       isCriticalShown: view.isCriticalShown.value,
+      drawLinks: view.drawLinks.value as Scene["drawLinks"],
       highlighted: view.highlighted.value,
       tailOf: (span, length) => store.textTail(span, length),
       theme: paint?.dress(this.#theme) ?? this.#theme,

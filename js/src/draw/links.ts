@@ -1,8 +1,9 @@
 // Who waits for whom (W3): lines from the end of a task to the beginning of the one that waited for it, with the size of
-// what was handed over.
+// what was handed over. Loaded once somebody points at a bar, selects something, or asks for all lines.
 
+import { Links, type TaskLink } from "../layout/task-links";
 import { toPixel } from "../layout/time-scale";
-import type { TaskLink, Track } from "../layout/tracks";
+import type { Layout, Track } from "../layout/tracks";
 import { formatCount } from "../wording/numbers";
 import { type Scene, topOf } from "./scene";
 import { type Box, labelFont, measure, type Surface } from "./strokes";
@@ -11,6 +12,9 @@ const MOST_LINKS = 120;
 const HEAD = 4;
 const ROOM = 10;
 
+/** Each layout is drawn many times. */
+const known = new WeakMap<Layout, Links>();
+
 /** The lines of what is selected or under the pointer; of the critical path while it is shown; all on request. */
 export function drawLinks(surface: Surface, scene: Scene): void {
   const rows = [scene.current, scene.hoveredRow];
@@ -18,7 +22,9 @@ export function drawLinks(surface: Surface, scene: Scene): void {
   const isPicked = ({ from, to }: TaskLink): boolean => rows.includes(from.id) || rows.includes(to.id);
   const isCritical = ({ source, to }: TaskLink): boolean => source.critical === true && to.row.critical === true;
   const areAll = scene.areArrowsShown || scene.isCriticalShown;
-  const seen = (areAll ? scene.layout.links : scene.layout.linksOf(rows)).filter((link) => isOnScreen(scene, link));
+  const links = known.get(scene.layout) ?? new Links(scene.layout);
+  known.set(scene.layout, links);
+  const seen = (areAll ? links.all : links.of(rows)).filter((link) => isOnScreen(scene, link));
   const wanted = seen.filter((link) => scene.areArrowsShown || isPicked(link) || (scene.isCriticalShown && isCritical(link)));
   const picked = wanted.filter(isPicked);
   for (const link of wanted.filter((each) => !isPicked(each)).slice(0, MOST_LINKS)) drawLink(surface, scene, link, false);

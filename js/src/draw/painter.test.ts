@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { paint, silenceCanvas, theme } from "../testing/painting";
 import { row, ROWS, stored } from "../testing/runs";
 import { LayoutBuilder } from "../layout/layout-builder";
+import { Links } from "../layout/task-links";
 import { PALETTES } from "../theme/palette";
 import type { Row } from "../wire/rows";
 import type { Scene } from "./scene";
@@ -320,7 +321,7 @@ describe("who waits for whom (W3)", () => {
     const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 10, end_ms: 200 });
     const call = row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 80, end_ms: 190 });
     const layout = new LayoutBuilder().build(stored({ rows: [startup, task, call], phases: [] }), new Set());
-    expect(layout.links.map(({ from, to, resumedAt }) => [from.id, to.id, resumedAt])).toEqual([["s", "t", 80]]);
+    expect(new Links(layout).all.map(({ from, to, resumedAt }) => [from.id, to.id, resumedAt])).toEqual([["s", "t", 80]]);
     const shown = (more: Partial<Scene>): number => paint([startup, task, call], { isRunning: false, ...more }).curves;
     expect([shown({}), shown({ hoveredRow: "s" }), shown({ hoveredRow: "t" })]).toEqual([0, 1, 1]);
   });
@@ -333,7 +334,7 @@ describe("who waits for whom (W3)", () => {
       { ...(rows[2] as Row), parent_id: "q", depends_on: ["find"] },
     ];
     const layout = new LayoutBuilder().build(stored({ rows: phased, phases: [] }), new Set(["p"]));
-    expect(layout.links.map(({ from, to, source }) => [from.id, to.id, source.span_id])).toEqual([["p", "c", "a"]]);
+    expect(new Links(layout).all.map(({ from, to, source }) => [from.id, to.id, source.span_id])).toEqual([["p", "c", "a"]]);
   });
 });
 

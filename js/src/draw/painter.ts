@@ -9,7 +9,6 @@ import { drawAxis, drawGrid, drawNow } from "./axis";
 import { drawMark } from "./bars";
 import { drawGhost } from "./ghosts";
 import { drawHeat } from "./heat-strip";
-import { drawLinks } from "./links";
 import { Patterns } from "./patterns";
 import { PixelLine } from "./pixel-line";
 import { placeBars, placeBeads } from "./placement";
@@ -48,7 +47,7 @@ export class ChartPainter {
       drawGrid(surface, columns, height);
       for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
       drawArrows(surface, scene);
-      drawLinks(surface, scene);
+      scene.drawLinks?.(surface, scene);
       ctx.restore();
     };
     const bottom = scene.head + scene.fixed;

@@ -6,7 +6,7 @@ import { isGap, SHAPES } from "../layout/shapes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
 import type { Paint, Theme } from "../theme/theme";
-import type { GrowingBox } from "./strokes";
+import type { GrowingBox, Surface } from "./strokes";
 
 export interface Scene {
   readonly layout: Layout;
@@ -37,6 +37,8 @@ export interface Scene {
   /** Who waits for whom is shown of all rows, and not only of the one that is pointed at. */
   readonly areArrowsShown: boolean;
   readonly isCriticalShown: boolean;
+  /** What draws who waits for whom; null until it is loaded. */
+  readonly drawLinks: ((surface: Surface, scene: Scene) => void) | null;
   /** The spans that stand out from the others, which are dimmed; null: all alike. */
   readonly highlighted: ReadonlySet<string> | null;
   /** The end of what a model call has written by now. */

@@ -2,7 +2,7 @@
 // selected in a field out of sight and copied as by hand.
 
 import { useEffect, useState } from "preact/hooks";
-import { Icon } from "./icon";
+import { LateIcon } from "./late-icon";
 
 const SAID_MS = 1600;
 type Outcome = "copied" | "failed";
@@ -24,7 +24,7 @@ export function CopyButton({ label, text, children }: { label: string; text: () 
   return (
     <span class="et-copy-place">
       <button class="et-copy" aria-label={label} title={label} data-outcome={outcome} onClick={(event) => void copy(event)}>
-        <Icon name={outcome === "copied" ? "ok" : "copy"} />
+        <LateIcon name={outcome === "copied" ? "ok" : "copy"} />
         {children && <span class="et-copy-words">{children}</span>}
       </button>
       <span class={outcome ? "et-said" : "et-hidden"} role="status">{outcome ? said : ""}</span>

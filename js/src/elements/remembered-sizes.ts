@@ -2,6 +2,7 @@
 // the names of one run has long names in the next one, too.
 
 import { useSignal } from "@preact/signals";
+import { keep, recall } from "../view/browser-memory";
 
 const KEY = "ensemble-timeline-sizes";
 
@@ -13,26 +14,12 @@ export function useSize(part: SizedPart): [number | null, (size: number | null) 
   const resize = (wanted: number | null): void => {
     size.value = wanted;
     const { [part]: _old, ...others } = remembered();
-    remember(wanted === null ? others : { ...others, [part]: wanted });
+    keep("sessionStorage", KEY, wanted === null ? others : { ...others, [part]: wanted });
   };
   return [size.value, resize];
 }
 
 function remembered(): Partial<Record<SizedPart, number>> {
-  try {
-    const read: unknown = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
-    const entries = Object.entries(typeof read === "object" && read ? read : {});
-    return Object.fromEntries(entries.filter(([, size]) => typeof size === "number" && Number.isFinite(size)));
-  } catch {
-    return {};
-  }
-}
-
-/** Frames without an origin of their own have no storage; a size is not worth an error. */
-function remember(sizes: Partial<Record<SizedPart, number>>): void {
-  try {
-    sessionStorage.setItem(KEY, JSON.stringify(sizes));
-  } catch {
-    return;
-  }
+  const entries = Object.entries(recall("sessionStorage", KEY) ?? {});
+  return Object.fromEntries(entries.filter(([, size]) => typeof size === "number" && Number.isFinite(size)));
 }

@@ -33,7 +33,7 @@ function hubOf(model: Model): Hub {
 }
 
 function connect(model: Model, feed: string): Hub {
-  keepLateTexts(model.get("_details"), model.get("_explorer"));
+  keepLateTexts(model.get("_details"), model.get("_explorer"), model.get("_views"));
   const connection = new KernelConnection((message: Outgoing) => model.send(message));
   const forget = (): void => {
     if (hubs.get(feed) === hub) hubs.delete(feed);

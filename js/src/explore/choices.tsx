@@ -1,7 +1,7 @@
 // The switches of the panels below the toolbar, and the groups they stand in.
 
 import type { ComponentChildren } from "preact";
-import { Icon, type IconName } from "../elements/icon";
+import { LateIcon, type LateIconName } from "../elements/late-icon";
 
 /** Some switches under one name. */
 export const Choices = ({ name, children }: { name: string; children: ComponentChildren }) => (
@@ -11,7 +11,7 @@ export const Choices = ({ name, children }: { name: string; children: ComponentC
 interface ChoiceProps {
   name: string;
   act: () => void;
-  icon?: IconName;
+  icon?: LateIconName;
   /** The key that does the same. */
   keys?: string;
   title?: string;
@@ -21,6 +21,6 @@ interface ChoiceProps {
 
 export const Choice = ({ name, act, icon, keys, title = name, isOn }: ChoiceProps) => (
   <button class="et-choice" title={title} aria-pressed={isOn} aria-keyshortcuts={keys} onClick={act}>
-    {icon && <Icon name={icon} />}{name}{keys && <kbd aria-hidden="true">{keys}</kbd>}
+    {icon && <LateIcon name={icon} />}{name}{keys && <kbd aria-hidden="true">{keys}</kbd>}
   </button>
 );

@@ -3,14 +3,12 @@
 
 import { type LateRoot, mountLate } from "../elements/late-root";
 import type { KernelConnection } from "../kernel/connection";
+import { drawLinks } from "../draw/links";
 import { arrangeBy, type Grouping } from "../layout/groups";
 import style from "../theme/explore-late.css";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Filters } from "./filters";
-import { Grid } from "./grid";
-import { GraphAsker } from "./graph-asker";
-import { GraphPane } from "./graph-pane";
 import { LookView } from "./look-view";
 import { Minimap } from "./minimap";
 import { NamedRanges } from "./named-ranges";
@@ -22,31 +20,6 @@ import { WhatIfPanel } from "./what-if-panel";
 
 /** What narrows a search by kinds of spans and by how they ended. */
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
-
-/** What shows the run in place of its bars. */
-export function mountShape(place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot {
-  if (view.shape.value !== "graph") return mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
-  const asker = new GraphAsker(view.present, connection);
-  const root = mountLate(place, style, (change) => <GraphPane view={view} asker={asker} theme={theme.value} prefix={prefix} change={change} />);
-  return {
-    update: () => {
-      asker.look();
-      root.update();
-    },
-    end: () => {
-      asker.end();
-      root.end();
-    },
-  };
-}
-
-interface ShapeParts {
-  view: View;
-  connection: KernelConnection | null;
-  theme: { readonly value: Theme };
-  /** Of the ids in this view. */
-  prefix: string;
-}
 
 /** What a button of the toolbar opens below it, and what is asked there. */
 export function mountPanel(place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot {
@@ -65,10 +38,11 @@ export function mountPanel(place: HTMLElement, view: View, connection: KernelCon
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
   mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);
 
-/** What plays the run, and the whole of it, above the chart; what a person has named in it; and what a person groups the rows by, and keeps on top. */
+/** What plays the run, and the whole of it, above the chart; what a person has named in it; what a person groups the rows by, and keeps on top; and who waits for whom. */
 export function mountMinimap(place: HTMLElement, view: View): LateRoot {
   const root = mountLate(place, style, (change) => <><Playback view={view} change={change} /><Minimap view={view} change={change} /><NamedRanges view={view} change={change} /></>);
   let arranged: Grouping | null = null;
+  view.drawLinks.value = drawLinks;
   view.pin.value = (track, isCurrent) => pinButton(view, track, isCurrent);
   return {
     update: () => {

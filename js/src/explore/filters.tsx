@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { Icon } from "../elements/icon";
-import type { KindFilter } from "../view/search";
+import type { KindFilter } from "../view/finder";
 import type { View } from "../view/view";
 import { STATUSES, type Status } from "../wire/rows";
 import { STATUS_NAMES } from "../wire/words";

@@ -3,7 +3,7 @@
 
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Icon } from "../elements/icon";
+import { LateIcon } from "../elements/late-icon";
 import { waitAt } from "../layout/row-waits";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
@@ -109,7 +109,7 @@ export function GraphPane({ view, asker, theme, prefix, change }: Props): VNode 
 }
 
 const Tool = ({ name, icon, act }: { name: string; icon: "minus" | "plus" | "fit"; act: () => void }) => (
-  <button class="et-button" aria-label={name} title={name} onClick={act}><Icon name={icon} /></button>
+  <button class="et-button" aria-label={name} title={name} onClick={act}><LateIcon name={icon} /></button>
 );
 
 interface ScrollProps {

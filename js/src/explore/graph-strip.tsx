@@ -10,7 +10,7 @@ import { settled } from "./kept-values";
 import { costOf } from "./lane";
 import { largestIn, valueAt } from "./lane-series";
 import { HEIGHT as WORK_HEIGHT, pathsOf } from "./minimap";
-import { hasPast, lengthOf, Playback, TimeSlider } from "./playback";
+import { lengthOf, Playback, TimeSlider } from "./playback";
 
 const HEIGHT = 48;
 const TOP = 6;
@@ -48,7 +48,7 @@ export function Strip({ view, change }: { view: View; change: number }): VNode {
               {drawn.limit !== null && <path class="et-strip-limit" d={`M0 ${drawn.limit}H${width}`} />}
               {drawn.cost && <path class="et-strip-cost" d={drawn.cost} />}
             </svg>
-            {hasPast(view) ? <TimeSlider view={view} window={drawn.window} width={width} /> : <div class="et-playhead-line" style={{ left: `${toPixel(drawn.window, width, now)}px` }} />}
+            {view.hasPast ? <TimeSlider view={view} window={drawn.window} width={width} /> : <div class="et-playhead-line" style={{ left: `${toPixel(drawn.window, width, now)}px` }} />}
           </>
         )}
       </div>

@@ -153,7 +153,8 @@ it("is remembered as long as the page is open (W33)", async () => {
 });
 
 it("shows the view as at rest where the page has kept what nobody knows (W33)", async () => {
-  for (const odd of ["{", "7", '{"columns":7}', '{"columns":["x"],"lane":"y","paint":"z"}', '{"lane":["cost"],"paint":{}}']) {
+  const odds = ["{", "7", '{"columns":7}', '{"columns":["x"],"lane":"y","paint":"z"}', '{"lane":["cost"],"paint":{}}'];
+  for (const odd of [...odds, ...odds.map((each) => JSON.stringify(each))]) {
     sessionStorage.setItem("ensemble-timeline-look", odd);
     await show(ROWS, {});
     await page.nextFrame();

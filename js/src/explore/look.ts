@@ -1,6 +1,7 @@
 // How a person wants the chart dressed (W33): which columns stand beside the names, which lane under the axis, and by what bars
 // are coloured. It is one text on the view, since the view has to know only whether it is empty; it is read here.
 
+import { keep } from "../view/browser-memory";
 import { LOOK_KEY, type View } from "../view/view";
 
 export type ColumnName = "input" | "output" | "cost" | "calls" | "score" | "time";
@@ -32,11 +33,7 @@ export function lookOf(view: View): Look {
 export function changeLook(view: View, change: Partial<Look>): void {
   const text = JSON.stringify({ ...lookOf(view), ...change });
   view.look.value = text === JSON.stringify(AT_REST) ? "" : text;
-  try {
-    sessionStorage.setItem(LOOK_KEY, view.look.value);
-  } catch {
-    // A frame without an origin of its own keeps nothing; then it lasts as long as the view.
-  }
+  keep("sessionStorage", LOOK_KEY, view.look.value);
 }
 
 export function toggleColumn(view: View, name: ColumnName): void {

@@ -81,6 +81,7 @@ export function listenToPointer(
     if (!drag) {
       const hit = hitAt(view, x, y, view.now);
       view.hovered.value = hit?.isBar ? hit.row.span_id : null;
+      if (hit?.isBar) view.isVisited.value = true;
       canvas.style.cursor = event.shiftKey ? "crosshair" : hit?.isBar ? "pointer" : "";
       if (hit?.row.span_id !== silent) silent = null;
       hover(hit?.isBar && silent === null ? hit : undefined, x, y);

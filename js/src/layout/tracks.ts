@@ -1,7 +1,6 @@
 // Which rows there are, and how high they stand: pure, from the store to tracks with their marks. Time becomes pixels only
 // in `draw`, so zooming and the clock never come back here.
 
-import { isStartup, roundAt } from "../wire/predicates";
 import type { Round, Row } from "../wire/rows";
 import type { Heat } from "./heat";
 import type { Mark } from "./marks";
@@ -48,20 +47,6 @@ export interface WorkArrow {
   readonly to: Track;
 }
 
-/** What one row waits for before it begins: another one, by what the rows say of each other. */
-export interface TaskLink {
-  readonly from: Track;
-  readonly to: Track;
-  /** The task or phase that `to` names; `from` is its row, or the closed one that it is in. */
-  readonly source: Row;
-  /** True where its output was handed over, false where it only had to be done. */
-  readonly isContext: boolean;
-  /** When `to` went on, where it waited after its own beginning; null while it waits, undefined where it had not begun. */
-  readonly resumedAt?: number | null;
-  /** Of work that was sent back: from the end of one go to the beginning of another one, in the same round. */
-  readonly go?: { readonly from: number; readonly to: number };
-}
-
 /** The rounds of a phase, or of a task that was sent back alone, from its own row to the last one below it, in pixels. */
 export interface Band {
   readonly rounds: readonly Round[];
@@ -77,8 +62,6 @@ export const nameKey = (kind: string, name: string): string => `${kind} ${name}`
 /** The rows from top to bottom, without gaps. */
 export class Layout {
   #byId: Map<string, Track> | null = null;
-  #links: readonly TaskLink[] | null = null;
-  #linksByRow: Map<string, TaskLink[]> | null = null;
   #bands: readonly Band[] | null = null;
 
   constructor(
@@ -118,64 +101,6 @@ export class Layout {
       if (track.y + track.height > top) found.push(track);
     }
     return found;
-  }
-
-  /** All that rows wait for, or waited. */
-  get links(): readonly TaskLink[] {
-    if (this.#links === null) {
-      const hasStartups = this.tracks.some((track) => isStartup(track.row));
-      this.#links = this.tracks.flatMap((to) => (hasStartups ? [...this.#linksTo(to), ...this.#startupsOf(to)] : this.#linksTo(to)));
-    }
-    return this.#links;
-  }
-
-  /** What these rows wait for, or waited, and what does so for them: by rows, since each frame asks for one or two of very many. */
-  linksOf(rows: readonly (string | null)[]): readonly TaskLink[] {
-    if (this.#linksByRow === null) {
-      this.#linksByRow = new Map();
-      for (const link of this.links) {
-        for (const { id } of [link.from, link.to]) {
-          const found = this.#linksByRow.get(id);
-          if (found) found.push(link);
-          else this.#linksByRow.set(id, [link]);
-        }
-      }
-    }
-    return [...new Set(rows.flatMap((row) => (row === null ? [] : (this.#linksByRow?.get(row) ?? []))))];
-  }
-
-  /** From a startup to a row that had nothing else to do than to wait for it. */
-  #startupsOf(to: Track): TaskLink[] {
-    return to.marks.flatMap((mark) => {
-      const from = mark.shape === "wait" && isStartup(mark.row) && mark.row.span_id !== to.id ? this.track(mark.row.span_id) : undefined;
-      return from ? [{ from, to, source: mark.row, isContext: false, resumedAt: mark.to }] : [];
-    });
-  }
-
-  #linksTo(to: Track): TaskLink[] {
-    if (to.giver !== null || to.kind === "group") return [];
-    const context = to.row.context ?? [];
-    return (to.row.depends_on ?? []).flatMap((name) => {
-      const source = this.named.get(nameKey(to.kind, name));
-      const from = source && (this.track(source.span_id) ?? this.track(source.parent_id ?? ""));
-      if (!source || !from || from === to) return [];
-      const link = { from, to, source, isContext: context.includes(name) };
-      return from.rounds.length === 0 && to.rounds.length === 0 ? [link] : this.#goesOf(link);
-    });
-  }
-
-  /** A link for each go at the work of a row: from the last go before it, and from none of an earlier round of its phase. */
-  #goesOf(link: TaskLink): TaskLink[] {
-    const goes = (row: Row, rounds: readonly Round[]): readonly Round[] =>
-      rounds.length ? rounds : row.start_ms == null ? [] : [{ start_ms: row.start_ms, end_ms: row.end_ms ?? null }];
-    const { from, to, source } = link;
-    const isRowOfSource = from.row.span_id === source.span_id;
-    const around = to.parent === null || to.parent !== from.parent ? [] : (this.track(to.parent)?.rounds ?? []);
-    return goes(to.row, to.rounds).flatMap(({ start_ms }) => {
-      const before = goes(source, isRowOfSource ? from.rounds : []).filter(({ end_ms }) => end_ms != null && end_ms <= start_ms).at(-1);
-      if (before?.end_ms == null || roundAt(around, before.start_ms) !== roundAt(around, start_ms)) return [];
-      return [{ ...link, go: { from: before.end_ms, to: start_ms } }];
-    });
   }
 
   /** The rows over which rounds are bands: those of a phase are also those of its tasks. */

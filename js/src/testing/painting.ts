@@ -2,6 +2,7 @@
 
 import { vi } from "vitest";
 import { AXIS_HEIGHT } from "../layout/sizes";
+import { drawLinks } from "../draw/links";
 import { ChartPainter } from "../draw/painter";
 import type { Scene } from "../draw/scene";
 import { LayoutBuilder } from "../layout/layout-builder";
@@ -71,7 +72,7 @@ export function paint(rows: Row[], more: Partial<Scene> = {}): RecordingContext 
   const layout = new LayoutBuilder().build(stored({ rows, run: run() }), new Set());
   new ChartPainter().paint(ctx, {
     layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, head: AXIS_HEIGHT, fixed: 0, now: 1000, isRunning: true, lostAt: null, isOver: false,
-    selected: null, selection: new Set(more.selected ? [more.selected] : []), current: null, hovered: null, hoveredRow: null, areArrowsShown: false, isCriticalShown: false, highlighted: null, tailOf: () => "", theme, paint: null, ratio: 1, shift: 0, ...more,
+    selected: null, selection: new Set(more.selected ? [more.selected] : []), current: null, hovered: null, hoveredRow: null, areArrowsShown: false, isCriticalShown: false, drawLinks, highlighted: null, tailOf: () => "", theme, paint: null, ratio: 1, shift: 0, ...more,
   });
   return calls;
 }

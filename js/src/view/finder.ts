@@ -4,7 +4,7 @@
 
 import type { Details, TextHits } from "../wire/messages";
 import { durationOf, isListed, isTask } from "../wire/predicates";
-import type { Row } from "../wire/rows";
+import type { Row, Status } from "../wire/rows";
 import { kindTitle, modelNameOf, nameOfState, titleOf, waitOf } from "../wording/labels";
 import type { Store } from "../store/store";
 
@@ -24,6 +24,16 @@ export interface Found {
   /** How many spans there are to be found. */
   readonly total: number;
 }
+
+/** What can be asked for by kind: the kinds of spans behind each word. */
+const KIND_FILTERS = {
+  llm: ["llm"],
+  tool: ["tool"],
+  delegation: ["delegation", "nested"],
+  review: ["review"],
+} as const satisfies Record<string, readonly string[]>;
+
+export type KindFilter = keyof typeof KIND_FILTERS;
 
 /** What can be asked of a span by the words `agent:Writer`, and whether a value fits it. */
 const FIELDS: Record<string, (row: Row) => string | null | undefined> = {
@@ -77,8 +87,12 @@ const own = <T>(table: Record<string, T>, name: string): T | undefined => {
   return Object.hasOwn(table, key) ? table[key] : undefined;
 };
 
-/** The spans that fit a query and the conditions beside it; `hits` is what the kernel has found of its words, if it has. */
-export function find(store: Store, { words, conditions }: Query, beside: readonly Condition[], hits: TextHits | undefined): Found {
+/**
+ * The spans that fit a query, and the kinds and the status asked for beside it, where some are; `hits` is what the kernel has
+ * found of its words, if it has.
+ */
+export function find(store: Store, { words, conditions }: Query, asked: ReadonlySet<KindFilter>, status: Status | "", hits: TextHits | undefined): Found {
+  const kinds = new Set([...asked].flatMap((kind): readonly string[] => KIND_FILTERS[kind]));
   const rows: Row[] = [];
   const snippets = new Map<string, string>();
   const texts = words.length > 0 ? textsOf(store) : new Map<string, Text[]>();
@@ -86,7 +100,7 @@ export function find(store: Store, { words, conditions }: Query, beside: readonl
   for (const row of store.rows()) {
     if (!isListed(row)) continue;
     total += 1;
-    if (!beside.every((fits) => fits(row)) || !conditions.every((fits) => fits(row))) continue;
+    if ((kinds.size > 0 && !kinds.has(row.kind)) || (status && row.status !== status) || !conditions.every((fits) => fits(row))) continue;
     if (words.length > 0) {
       const known = hits?.spans.get(row.span_id);
       const own = texts.get(row.span_id) ?? [];
@@ -177,4 +191,45 @@ function textsOf(store: Store): Map<string, Text[]> {
   }
   found.set(store, { version: store.version.value, texts });
   return texts;
+}
+
+/** What stands out of what was found: its spans, and unless more than words was asked for, what the tasks among them did. */
+export function spansOf(store: Store, found: readonly Row[], isNarrowed: boolean): Set<string> {
+  const spans = new Set(found.map((row) => row.span_id));
+  if (isNarrowed) return spans;
+  for (const task of found.filter(isTask)) {
+    for (const row of store.descendants(task.span_id, isTask)) if (!isTask(row)) spans.add(row.span_id);
+  }
+  return spans;
+}
+
+/** What was found with all that is around it, and what is in tasks that were. */
+export function rowsAround(store: Store, found: readonly Row[], isNarrowed: boolean): Set<string> {
+  const shown = new Set<string>();
+  for (const row of found) {
+    for (let at: string | null | undefined = row.span_id; at && !shown.has(at); at = store.row(at)?.parent_id) shown.add(at);
+  }
+  for (const row of found) {
+    if (isTask(row) || (row.kind === "phase" && !isNarrowed)) for (const inside of store.descendants(row.span_id)) shown.add(inside.span_id);
+  }
+  return shown;
+}
+
+/** How many of the outermost tasks something that was found is in. */
+export function countOutermost(store: Store, found: readonly Row[]): number {
+  const outermost = new Set<string>();
+  for (const row of found) {
+    let [at, task]: [Row | undefined, string | null] = [row, null];
+    for (; at; at = store.row(at.parent_id ?? "")) if (isTask(at)) task = at.span_id;
+    if (task) outermost.add(task);
+  }
+  return outermost.size;
+}
+
+/** The one that fits after `span`, around to the first; before it where `step` is -1. */
+export function nextOf(found: readonly Row[], span: string | null, step: 1 | -1): string | null {
+  if (found.length === 0) return null;
+  const at = found.findIndex((row) => row.span_id === span);
+  const next = at < 0 ? (step > 0 ? 0 : -1) : at + step;
+  return found.at(next % found.length)?.span_id ?? null;
 }

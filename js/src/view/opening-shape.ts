@@ -1,6 +1,7 @@
 // In which shape a run opens: as a person chose it for this run in this browser, else as the kernel says.
 
 import type { Run } from "../wire/rows";
+import { keep, recall } from "./browser-memory";
 
 /** What shows the run: bars along its time, or something in place of them. */
 export type Shape = "chart" | "graph" | "grid" | "messages" | "table";
@@ -13,7 +14,8 @@ export const SHAPES: readonly (readonly [Shape, string])[] = [
 const KEY = "ensemble-timeline.shapes";
 /** Of so many runs a choice is kept. */
 const MOST_RUNS = 200;
-const named = (name: unknown): Shape | undefined => SHAPES.find(([, each]) => each.toLowerCase() === name)?.[0];
+const nameOf = (shape: Shape): string => (shape === "chart" ? "bars" : shape);
+const named = (name: unknown): Shape | undefined => SHAPES.find(([each]) => nameOf(each) === name)?.[0];
 
 /** As the kernel says; runs that an earlier version saved open as bars. */
 export const openingShape = (run: Run | null): Shape => named(run?.view) ?? "chart";
@@ -22,24 +24,14 @@ const isChoice = (each: unknown): each is [string, string] => Array.isArray(each
 
 /** The latest choice last, by run. */
 function readChoices(): [string, string][] {
-  try {
-    const read: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-    return Array.isArray(read) ? read.filter(isChoice) : [];
-  } catch {
-    return [];
-  }
+  const kept = recall("localStorage", KEY);
+  return Array.isArray(kept) ? kept.filter(isChoice) : [];
 }
 
 /** What a person chose for this run. */
 export const recallShape = (run: string): Shape | undefined => named(new Map(readChoices()).get(run));
 
 export function keepShape(run: string, shape: Shape): void {
-  const choices = new Map(readChoices());
-  choices.delete(run);
-  choices.set(run, (SHAPES.find(([each]) => each === shape)?.[1] ?? "").toLowerCase());
-  try {
-    localStorage.setItem(KEY, JSON.stringify([...choices].slice(-MOST_RUNS)));
-  } catch {
-    // A page may keep nothing; then the choice lasts as long as the page.
-  }
+  const others = readChoices().filter(([each]) => each !== run);
+  keep("localStorage", KEY, [...others, [run, nameOf(shape)]].slice(-MOST_RUNS));
 }

@@ -11,6 +11,7 @@ import type { KernelConnection } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { Paint } from "../theme/theme";
 import type { Row } from "../wire/rows";
+import { recall } from "./browser-memory";
 import type { WriteBelow } from "./cells";
 import { nextProblem } from "../store/problems";
 import { keepShape, openingShape, recallShape, type Shape } from "./opening-shape";
@@ -67,6 +68,8 @@ export class View {
   readonly isCriticalShown = signal(false);
   /** Who waits for whom is shown of all rows. */
   readonly areArrowsShown = signal(false);
+  /** What draws that, as `draw/links` has it, which is loaded late. */
+  readonly drawLinks = signal<unknown>(null);
   /** The shape that a person chose here; null: as the run opens. */
   readonly chosenShape = signal<Shape | null>(null);
   readonly #runId = computed(() => this.present.run.value?.run_id);
@@ -97,7 +100,7 @@ export class View {
   /** Pixels of the chart: its width, and the height that rows have below its head. */
   readonly width = signal(600);
   readonly viewport = signal(0);
-  /** The pointer has been at the names of the rows. */
+  /** The pointer has been at the names of the rows, or at a bar. */
   readonly isVisited = signal(false);
   /** There are more rows than the chart is high. */
   readonly isScrolling = signal(false);
@@ -527,11 +530,8 @@ export class View {
 
 /** Frames without an origin of their own have no storage. */
 function rememberedLook(): string {
-  try {
-    return sessionStorage.getItem(LOOK_KEY) ?? "";
-  } catch {
-    return "";
-  }
+  const look = recall("sessionStorage", LOOK_KEY);
+  return typeof look === "string" ? look : "";
 }
 
 const hasPending = (layout: Layout): boolean => layout.tracks.some((track) => track.row.status === "pending");
