@@ -63,7 +63,7 @@ def test_w32_w35_a_team_is_planned_watched_approved_looked_back_at_and_taken_alo
     expect(node(graph, "sign_off")).to_have_attribute("data-status", "ok")
 
     # The playhead goes back to where the critic was at work, and the graph with it.
-    view.get_by_title("Graph (g)").click()
+    view.get_by_role("radio", name="Bars").click()
     show_playhead(view)
     goes_back(view, "sign_off")
     photograph("story-5-back", view)
