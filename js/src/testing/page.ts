@@ -85,6 +85,7 @@ export class TestPage {
     // The drawer may have been asked for: that it is loaded takes a moment, and its effects take another.
     await import("../details/drawer-root");
     await import("../explore/explorer-root");
+    await import("../explore/views-root");
     await vi.advanceTimersByTimeAsync(100);
   }
 
