@@ -50,15 +50,10 @@ await build({ ...common, entryPoints: { board: "src/entry/board-widget.ts" }, ou
 await build({ ...style, outdir: out });
 
 // The extension is loaded in pieces: the views and their style sheet with the first timeline of a page, the drawer with the
-// first span that is opened, what reads trace files with the first of those. What several pieces need is in a piece that
-// they share, so that no library is there twice. Names have a hash, so that no cache keeps an old file.
+// first span that is opened, the board of runs and what reads trace files with the first of those. What several pieces need is in
+// a piece that they share, so that no library is there twice. Names have a hash, so that no cache keeps an old file.
 const named = { outdir: `${out}labextension/static`, entryNames: "[name]-[hash]", chunkNames: "[name]-[hash]", metafile: true };
-// The board of runs is whole by itself: with what it shares, the views would be in more and smaller pieces, all of them loaded
-// with the first timeline.
-const { metafile: boards } = await build({ ...common, ...named, entryPoints: { board: "src/board/board-module.ts" }, format: "esm", plugins: [lateStyle] });
-const boardFile = Object.keys(boards.outputs)[0].split("/").at(-1);
-const boardApart = { name: "board-apart", setup: (bundle) => bundle.onResolve({ filter: /\/board-module$/ }, () => ({ path: `./${boardFile}`, external: true })) };
-const { metafile: views } = await build({ ...common, ...named, entryPoints: { view: "src/entry/lab-view.ts" }, format: "esm", splitting: true, plugins: [lateStyle, boardApart] });
+const { metafile: views } = await build({ ...common, ...named, entryPoints: { view: "src/entry/lab-view.ts" }, format: "esm", splitting: true, plugins: [lateStyle] });
 const { metafile: styles } = await build({ ...style, ...named });
 const nameOf = (path) => path.split("/").at(-1);
 const [viewPath, view] = Object.entries(views.outputs).find(([, { entryPoint }]) => entryPoint === "src/entry/lab-view.ts");
@@ -76,7 +71,7 @@ await cp(`${here}/lab`, `${out}/labextension`, { recursive: true });
 
 // What a page loads before its first timeline is there, and all that it may load.
 const firstFiles = ["remoteEntry.js", ...viewFiles, styleFile];
-const inExtension = ["remoteEntry.js", ...Object.keys(views.outputs).map(nameOf), boardFile, styleFile].map((file) => `labextension/static/${file}`);
+const inExtension = ["remoteEntry.js", ...Object.keys(views.outputs).map(nameOf), styleFile].map((file) => `labextension/static/${file}`);
 let [extension, first] = [0, 0];
 for (const name of ["timeline.js", "details.js", "explorer.js", "views.js", "board.js", "timeline.css", ...inExtension]) {
   const { size } = await stat(out + name);
