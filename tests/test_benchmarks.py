@@ -74,7 +74,7 @@ ROWS = [
     "a batch of 200 in 100, 5 tasks, CPU",
     "a batch of 200 in 200, one task, CPU",
     "grid of 20 cells, opened",
-    "a frame, hovering 20 cells, p95, CPU",
+    "a frame, scrolling 20 rows of a map, p95, CP",
     "PageDown through 200 rows, p95, CPU",
     "the longest frame of a first pan of 100 span",
     "the longest frame of a first opening in 100,",

@@ -49,6 +49,7 @@ export class FakeModel {
     if (content.kind === "ping") setTimeout(() => this.post({ kind: "pong", nonce: content.nonce }), 20);
     if (content.kind === "details") setTimeout(() => this.post(this.scene.detailsOf(content.span_id, this.at)), 30);
     if (content.kind === "piece") setTimeout(() => this.post(pieceOf(content)), 30);
+    if (content.kind === "cells" && this.scene.cellsOf) setTimeout(() => this.post(this.scene.cellsOf(content.span_ids)), 20);
     if (content.kind === "stop") setTimeout(() => this.stop(), 700);
     if (content.kind === "hello" && this.snapshot !== null) this.post(this.snapshot);
   }

@@ -1,6 +1,6 @@
 // What the built view costs the main thread of this page: `python -m benchmarks timeline` loads it and judges the numbers.
 
-import { mapOf } from "./many.js";
+import { cellsOf, mapOf, variantsOf } from "./many.js";
 import { crowd } from "./scenario.js";
 
 const FRAMES = 90;
@@ -267,19 +267,19 @@ export async function batch(parts, tasks, calls) {
   end.abort();
 }
 
-/** Shows a map, and its grid in place of the bars; gives what ends it, the canvas, and how long that took from the click to the picture. */
-async function showGrid(parts, rows, tasks) {
-  const { end } = await show(parts.widget, parts.FakeModel, parts.place, mapOf(rows, tasks));
+/** Shows a map, and its table in place of the bars; gives what ends it, and how long that took from the click to the picture. */
+async function showGrid(parts, snapshot, scene = {}) {
+  const { model, end } = await show(parts.widget, parts.FakeModel, parts.place, snapshot);
+  model.scene = { ...model.scene, ...scene };
   await settle();
   const press = (name) => [...parts.place.querySelectorAll("button")].find((button) => button.textContent === name)?.click();
-  press("View");
-  for (let k = 0; k < 100 && ![...parts.place.querySelectorAll("button")].some((button) => button.textContent === "Grid"); k += 1) await frame();
   const began = performance.now();
   press("Grid");
-  const cells = () => parts.place.querySelector(".et-matrix-canvas")?.listCells?.().length;
-  for (let k = 0; k < 100 && !cells(); k += 1) await frame();
-  if (cells() !== rows * (tasks > 1 ? tasks + 1 : 1)) throw new Error(`the grid has ${cells()} cells`);
-  return { end, canvas: parts.place.querySelector(".et-matrix-canvas"), took: await frameEnd() - began };
+  for (let k = 0; k < 100 && !parts.place.querySelector("[data-answer]"); k += 1) await frame();
+  const field = parts.place.querySelector(".et-answers-field");
+  const lines = Number(field?.ariaRowCount ?? field?.getAttribute("aria-rowcount")) - 1;
+  if (!(lines > 0)) throw new Error("the table has no lines");
+  return { end, field, took: (await frameEnd()) - began };
 }
 
 /** Shows a run that Python has made, and its graph in place of the bars; how long that took from the click to the picture. */
@@ -352,24 +352,24 @@ export async function streams(parts, snapshot, graph, count) {
   end.abort();
 }
 
-/** Milliseconds from the click on `Grid` to the first frame with all cells. */
+/** Milliseconds from the click on `Grid` to the first frame with answers. */
 export async function gridOpened(parts, rows, tasks) {
-  const { end, took } = await showGrid(parts, rows, tasks);
+  const { end, took } = await showGrid(parts, mapOf(rows, tasks));
   end.abort();
   return took;
 }
 
-/** Marked frames while the pointer goes from cell to cell of a grid. */
-export async function hover(parts, rows, tasks) {
-  const { end, canvas } = await showGrid(parts, rows, tasks);
-  const box = canvas.getBoundingClientRect();
-  const names = new Set();
+/** Marked frames while the table of a map under three variants is scrolled, far with each. */
+export async function scrollTable(parts, rows) {
+  const { end, field } = await showGrid(parts, variantsOf(rows, 3), { cellsOf });
+  const step = Math.max(1, Math.floor((rows * 42) / FRAMES));
+  const seen = new Set();
   for (let k = 0; k < FRAMES; k += 1) {
-    await markedFrame(() => canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 20 + k * 7, clientY: box.top + 40 + (k % 9) * 3, bubbles: true })));
-    names.add(parts.place.querySelector(".et-matrix-tip b")?.textContent);
+    await markedFrame(() => (field.scrollTop = k * step));
+    seen.add(field.querySelector("[data-line] [role=rowheader]")?.textContent);
   }
   performance.mark("frame");
-  if (rows > 100 && names.size < FRAMES / 4) throw new Error(`the tooltip told of ${names.size} rows`);
+  if (rows > 1000 && seen.size < FRAMES / 4) throw new Error(`the table came by ${seen.size} rows`);
   end.abort();
 }
 

@@ -17,6 +17,7 @@ from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
 from tests.browser.scenes import run_report, show_saved
+from tests.browser.tables import cell_at, show_table
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 
@@ -115,13 +116,13 @@ def draw_parts(browser: Browser, theme: str) -> None:
 
 
 def draw_grid(browser: Browser, theme: str) -> None:
-    """Photograph a made-up map as a grid, with what is said of one cell."""
+    """Photograph a made-up map as a table of answers under two variants, one of them selected."""
     with served_view() as address:
         page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
-        view = open_view(page, address, f"map=300x3x240&theme={theme}", width=WIDTH)
-        view.get_by_role("radio", name="Grid", exact=True).click()
-        view.locator(".et-matrix-canvas").hover(position={"x": 220, "y": 90})
-        view.locator(".et-matrix-tip q").wait_for()
+        table = show_table(open_view(page, address, f"variants=300x2x190&theme={theme}", width=WIDTH))
+        cell_at(table, 2, 0).locator("q").wait_for()
+        page.wait_for_timeout(700)
+        view = page.locator(".ensemble-timeline")
         page.screenshot(path=PICTURES / f"grid-{theme}.png", full_page=True, clip=_crop(view, 560))
         page.close()
 

@@ -225,17 +225,13 @@ class RunFeed:
             finally:  # an observer may fail; the view waits for the answer all the same
                 with self._lock:
                     self._send(subscriber, {**self.selection.to_message(), "nonce": content.get("nonce")})
-        elif kind == "search":
-            self._send_found(subscriber, content.get("words"))
         elif kind == "tryout" and self.make_tryouts is not None:
             if self._tryouts is None:
                 self._tryouts = self.make_tryouts()
             self._tryouts.receive(subscriber, content)
-        elif kind == "graph":
-            # outside of the lock: it is not paint's turn to wait meanwhile
-            graph = self.messages.make_graph()
+        elif kind in ("cells", "graph", "search") and (answer := self._look_up(kind, content)) is not None:
             with self._lock:
-                self._send(subscriber, graph)
+                self._send(subscriber, answer)
 
     def _answer_at_once(self, subscriber: Subscriber, kind: Any, content: Any) -> None:
         """Answer what is about the run as it stands; the lock is held."""
@@ -272,13 +268,14 @@ class RunFeed:
             for subscriber in list(self._subscribers):
                 self._send(subscriber, self.selection.to_message())
 
-    def _send_found(self, subscriber: Subscriber, words: Any) -> None:
-        """Send where words stand in the texts of the run. It is not paint's turn to wait meanwhile."""
-        if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-            return
-        found = self.messages.search_texts(words)
-        with self._lock:
-            self._send(subscriber, found)
+    def _look_up(self, kind: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What takes a while to find, outside of the lock, since paint is not to wait; None where it makes no sense."""
+        if kind == "graph":
+            return self.messages.make_graph()
+        asked = content.get("span_ids" if kind == "cells" else "words")
+        if not isinstance(asked, list) or not all(isinstance(each, str) and each for each in asked):
+            return None
+        return self.messages.make_cells(asked) if kind == "cells" else self.messages.search_texts(asked)
 
     def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
         """The message, asking a person nothing where somebody else is asked."""

@@ -81,6 +81,7 @@ class TraceFold(EventFold):
         chain: what made the run as long as it was, see `critical`; empty before the end.
         earlier: what the runs took that this one goes on with; None where there are none.
         task_noun: what views call its tasks.
+        row_inputs: of a map: names of what each row has under all variants; empty where no texts are kept.
         summary: what views say of it, in place of what happened; None for a run.
         note: what is being prepared, e.g. a model that is loading; None once it is ready, or after the end.
     """
@@ -114,6 +115,7 @@ class TraceFold(EventFold):
         self.prompts_version: str | None = None
         self.task_noun: TaskNoun = TaskNoun.TASK
         self.plan: ExecutionPlan | None = None
+        self.row_inputs: Sequence[str] = ()
         self.status: RunStatus = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
         self.error: ErrorSummary | None = None
@@ -258,6 +260,16 @@ class TraceFold(EventFold):
         for name, after in plan.phases.items():
             phase = self.tree.enter(event, SpanKind.PHASE, name, phase_ids[name], event.span_id, phase=name)
             phase.depends_on = after
+        rows = {} if plan.design is None else {each.name: each for each in plan.design.rows}
+        lines = {row: line for line, row in enumerate(dict.fromkeys(each.row for each in rows.values()))}
+        if plan.design is not None and rows and self.capture_mode is not CaptureMode.METADATA:
+            first, *others = [each for each in rows.values() if not lines[each.row]]
+            given = [each.inputs for each in others]
+            self.row_inputs = [
+                name
+                for name in plan.design.inputs
+                if all(inputs.get(name) == first.inputs.get(name) for inputs in given)
+            ]
         for planned, span_id in zip(plan.tasks, event.task_span_ids, strict=True):
             parent_id = event.span_id if planned.phase is None else phase_ids[planned.phase]
             facts = {"agent": planned.agent, "is_planned": True}
@@ -267,6 +279,8 @@ class TraceFold(EventFold):
             self.longest_list = max(self.longest_list, planned.item_count or 0)
             task.title = find_title(task.name, planned.agent, task.description, is_named=planned.is_named)
             task.managed = _clean_managed(planned)
+            if (row := rows.get(planned.name)) is not None:
+                task.planned_row, task.line = row, lines[row.row]
             if inside := row_tasks or _list_planned(planned.nested):
                 self._planned_inside[span_id] = inside
             if planned.settings:

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
+from ensemble_notebook.domain.planning.map_design import PlannedRow
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -111,6 +112,8 @@ class Span(SuggestsNames):
         handed_on: of a manager: its delegations, in order.
         worker: of a delegation: the task that came of it.
         row: of a task of a row of a map: the name of that row.
+        line: of a row of a map: its number there, from 0, which it has in common with its other runs.
+        planned_row: of a row of a map: under which variant it runs, how often, and what it was given.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
         worked_ms: of a task or a nested run: its own time, as its last end tells it; None where that tells nothing.
@@ -220,6 +223,8 @@ class Span(SuggestsNames):
     items_failed: int = 0
     item_of: str | None = None
     row: str | None = None
+    line: int | None = None
+    planned_row: PlannedRow | None = None
     title: str | None = None
     description: str | None = None
     context: tuple[str, ...] = ()

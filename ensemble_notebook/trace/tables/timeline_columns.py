@@ -64,6 +64,12 @@ def _make_record_reader(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
     return read
 
 
+def _read_variant(span: Span) -> str | None:
+    """Of a row of a map."""
+    variant = None if span.planned_row is None else span.planned_row.variant
+    return variant and clean_text(variant)
+
+
 DELEGATION: Final = Table(
     "delegation: how an agent asked another one to work, and what came of it",
     None,
@@ -162,6 +168,14 @@ ROWS: Final = Table(
             lambda span: [ROUND.to_record(each) for each in span.rounds] or None,
             "readonly Round[]",
         ),
+        Column("line", "Int64", "of a row of a map: its number there, from 0: the same under each variant"),
+        Column("variant", "category", "of a row of a map: the variant that it runs under", _read_variant),
+        Column(
+            "repeat",
+            "Int64",
+            "of a row of a map: the number of the repeat, from 1",
+            lambda span: span.planned_row and span.planned_row.repeat,
+        ),
         Column(
             "title", "string", "what a task is called whose name nobody chose: its first words, or the name of its item"
         ),
@@ -235,7 +249,7 @@ ROWS: Final = Table(
 
 KNOWN_BEFORE: Final = (
     *("span_id", "parent_id", "kind", "name", "phase", "task", "agent", "description", "depends_on", "item_count"),
-    *("title", "work", "review_id", "delegation_id", "delta", "settings"),
+    *("line", "variant", "repeat", "title", "work", "review_id", "delegation_id", "delta", "settings"),
 )
 KNOWN_AT_START: Final = (
     *KNOWN_BEFORE,
@@ -416,6 +430,9 @@ RUN: Final = Table(
         *RUNS.pick("replayed_from"),
         make_known(
             "score_names", "object", "names of the scores of its spans", "fold.score_names", "readonly string[]"
+        ),
+        make_known(
+            "row_inputs", "object", "names of what the rows of a map are given", "fold.row_inputs", "readonly string[]"
         ),
         Column(
             "standing",

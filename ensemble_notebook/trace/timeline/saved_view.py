@@ -17,6 +17,7 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_texts
 from ensemble_notebook.trace.timeline.span_details import has_details, index_handovers, to_details
+from ensemble_notebook.trace.timeline.table_cells import make_cells
 
 LONGEST_TEXTS: Final = (20_000, 4_000)
 """How much there is of each text: as much as live where all of it fits, else less."""
@@ -27,6 +28,9 @@ MOST_PARTS: Final = 100
 """From how many characters on a text is stored once, is looked for inside of others, and how many of those are."""
 
 ROW_SHARE: Final = 0.6
+CELL_SHARE: Final = 0.15
+SHORT_CELL: Final = 0.4
+"""How much of a saved view the cells of the table of a map may take, and of each text in them there is so much less."""
 MOST_ROWS: Final = 4_000
 MOST_FRAMES: Final = 700
 FIRST_TRY: Final = 1_700
@@ -53,6 +57,9 @@ def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence
     kinds = Counter(span.kind for span in kept)
     saved["kept"] = {kind.value: [kinds[kind], number] for kind, number in all_kinds.items()}
     saved.update(count=len(kept), columns=columns, rows_left_out=len(spans) - len(kept))
+    if fold.task_noun.is_run:
+        saved["cells"] = _fit_cells(fold, kept, int(max_bytes * CELL_SHARE))
+        size += measure_bytes(saved["cells"])
     wanted = [span for span in kept if has_details(fold, span)]
     for longest in LONGEST_TEXTS:
         saved["details"], saved["texts"] = _fit_details(fold, wanted, room - size, longest)
@@ -83,6 +90,17 @@ def _fit_details(
             if misses > MOST_MISSES:
                 break
     return found, table.texts
+
+
+def _fit_cells(fold: TraceFold, spans: Sequence[Span], room: int) -> list[list[Any]]:
+    """The cells of the rows of a map that are kept, as far as there is room."""
+    found: list[list[Any]] = []
+    for cell in make_cells(fold, (span.span_id for span in spans if span.is_own_task), SHORT_CELL):
+        room -= measure_bytes(cell) + 2
+        if room < 0:
+            break
+        found.append(cell)
+    return found
 
 
 class TextTable:

@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ from ensemble_notebook.trace.timeline.run_graph import GraphMemory, make_run_gra
 from ensemble_notebook.trace.timeline.run_sentence import describe_run, find_manager
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
+from ensemble_notebook.trace.timeline.table_cells import MOST_CELLS, make_cells
 from ensemble_notebook.trace.timeline.transcript_messages import WHOLE_RUN, pack_transcript
 
 SAVED_BYTES: Final = 200_000
@@ -252,6 +254,11 @@ class TimelineMessages:
         from ensemble_notebook.trace.timeline.text_search import search_texts  # few pages ask
 
         return search_texts(self._fold, words)
+
+    def make_cells(self, span_ids: Iterable[Any]) -> dict[str, Any]:
+        """What stands in the cells of the table of a map (W153): of at most `MOST_CELLS` of these spans."""
+        with self._fold.lock:
+            return {"kind": "cells", "cells": make_cells(self._fold, islice(span_ids, MOST_CELLS))}
 
     def make_graph(self) -> dict[str, Any]:
         """The run as a graph (W32): for a view that shows it, which asks again when there is more to be shown."""

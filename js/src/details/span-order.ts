@@ -29,15 +29,18 @@ const VALUES: Record<ColumnKey, (row: Row, store: Store) => Value> = {
 
 export function sortRows(store: Store, rows: readonly Row[], { column, isDescending }: Order): Row[] {
   const valueOf = VALUES[column];
-  const sign = isDescending ? -1 : 1;
   const keyed = rows.map((row) => ({ row, value: valueOf(row, store) ?? null }));
   // Sorting is stable, so equal values stay in the order in which the spans appeared.
-  keyed.sort((a, b) => {
-    if (a.value === null || b.value === null) return Number(a.value === null) - Number(b.value === null);
-    if (typeof a.value === "string" || typeof b.value === "string") return sign * compareTexts(String(a.value), String(b.value));
-    return sign * (a.value - b.value);
-  });
+  keyed.sort((a, b) => compareValues(a.value, b.value, isDescending));
   return keyed.map(({ row }) => row);
+}
+
+/** Two values of one column; an unknown one comes last, whichever way it is sorted. */
+export function compareValues(one: string | number | boolean | null, other: string | number | boolean | null, isDescending: boolean): number {
+  if (one === null || other === null) return Number(one === null) - Number(other === null);
+  const sign = isDescending ? -1 : 1;
+  if (typeof one === "string" || typeof other === "string") return sign * compareTexts(String(one), String(other));
+  return sign * (Number(one) - Number(other));
 }
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });

@@ -1,9 +1,9 @@
-// Holds W37: which lines and cells a map and items have.
+// Holds W37 and W152: which lines and cells a map and items have.
 
 import { expect, it } from "vitest";
 import { row, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
-import { findCell, type GridTable, indexCells, linesWith, tabulate } from "./grid-lines";
+import { findCell, type GridTable, indexCells, tabulate, tabulateAnswers } from "./grid-lines";
 
 const task = (span_id: string, name: string, parent_id: string | null, more: Partial<Row> = {}): Row => row({ span_id, name, parent_id, kind: "task", start_ms: 0, end_ms: 10, ...more });
 const nested = (span_id: string, parent_id: string): Row => row({ span_id, parent_id, kind: "nested", start_ms: 0 });
@@ -61,8 +61,22 @@ it("finds the cell that a span is in: that of its task, or where a row has one t
   expect(["r0", "b", "l", "s", "r1", "gone"].map((span) => findCell(store, index, span))).toEqual([
     { line: 0, column: 0 }, { line: 0, column: 2 }, { line: 0, column: 2 }, { line: 0, column: 0 }, { line: 1, column: 0 }, null,
   ]);
-  expect([1, 0].map((line) => linesWith(store, index, ["l", "gone"]).has(line))).toEqual([false, true]);
 
   const single = map([task("r0", "row 0", "run"), nested("n0", "r0"), task("a", "find", "n0"), row({ span_id: "l", kind: "llm", parent_id: "a" })]);
   expect(findCell(single, indexCells(tabulate(single).lines), "l")).toEqual({ line: 0, column: 0 });
+});
+
+it("has a line for each row and repeat, and a cell for each variant, in the order of the rows (W152)", () => {
+  const at = (span_id: string, variant: string, line: number, repeat: number): Row => task(span_id, `${variant}/row ${line} #${repeat}`, "run", { variant, line, repeat });
+  const rows = [at("b1", "b", 1, 1), at("a0", "a", 0, 1), at("a1", "a", 1, 1), at("a1r", "a", 1, 2), at("b0", "b", 0, 1)];
+  const table = tabulateAnswers(stored({ run: run({ task_noun: "run" }), phases: [], rows }));
+  expect([table.columns, table.isCompared, table.noun]).toEqual([["b", "a"], true, "row"]);
+  expect(idsOf(table)).toEqual([["row 0 #1", "b0", "a0"], ["row 1 #1", "b1", "a1"], ["row 1 #2", undefined, "a1r"]]);
+});
+
+it("has of one variant, of variants of one row and of older files what all runs have (W152)", () => {
+  const of = (task_noun: string, rows: Row[]) => tabulateAnswers(stored({ run: run({ task_noun }), phases: [], rows }));
+  expect(idsOf(of("variant", [task("a", "a", "run", { variant: "a", line: 0 }), task("b", "b", "run", { variant: "b", line: 0 })]))).toEqual([["a", "a"], ["b", "b"]]);
+  expect(idsOf(of("run", [task("a", "a/row 0", "run", { variant: "a", line: 0 })]))).toEqual([["a/row 0", "a"]]);
+  expect(idsOf(of("run", [task("a", "a/row 0", "run"), task("b", "b/row 0", "run")]))).toEqual([["a/row 0", "a"], ["b/row 0", "b"]]);
 });

@@ -1,12 +1,19 @@
-// What the grid has of a run: a line for each row of a map, or each item, and a cell for each task of it. Pure.
+// What the grid has of a run: a line for each row of a map, or each item, and a cell for each task of it, or for each variant.
+// Pure.
 
 import type { Store } from "../store/store";
 import type { Row, Run } from "../wire/rows";
 import { nameOf } from "../wording/labels";
-import type { Cell } from "./grid-places";
+
+export interface Cell {
+  readonly line: number;
+  readonly column: number;
+}
 
 export interface GridLine {
   readonly name: string;
+  /** The same without what it is about. */
+  readonly title: string;
   /** As many as there are columns; undefined where nothing is known of it. */
   readonly cells: readonly (Row | undefined)[];
 }
@@ -16,6 +23,8 @@ export interface GridTable {
   readonly lines: readonly GridLine[];
   /** What a line is called: row, run, variant or item. */
   readonly noun: string;
+  /** A column is a variant, and all cells of a line are the same row. */
+  readonly isCompared?: boolean;
 }
 
 const isMap = (run: Run | null): boolean => run !== null && run.task_noun !== "task";
@@ -23,13 +32,37 @@ const isList = (row: Row): boolean => row.kind === "task" && row.item_count != n
 
 export const tabulate = (store: Store): GridTable => (isMap(store.run.value) ? tabulateMap(store) : tabulateItems(store));
 
+/** The rows of a map side by side under its variants, each repeat a line; of any other run what `tabulate` has. */
+export function tabulateAnswers(store: Store): GridTable {
+  const noun = store.run.value?.task_noun ?? "task";
+  const rows = noun === "run" ? [...listRows(store)] : [];
+  const variants = [...new Set(rows.flatMap(({ variant }) => variant ?? []))];
+  if (variants.length < 2 || rows.some(({ line, variant }) => line == null || variant == null)) return withAnswers(tabulate(store));
+  const lines = new Map<string, { line: number; repeat: number; title: string; cells: (Row | undefined)[] }>();
+  for (const row of rows) {
+    const [line, repeat, variant] = [row.line as number, row.repeat ?? 0, row.variant as string];
+    const found = lines.get(`${line} ${repeat}`) ?? { line, repeat, title: nameOf(row).replace(`${variant}/`, ""), cells: variants.map(() => undefined) };
+    lines.set(`${line} ${repeat}`, found);
+    found.cells[variants.indexOf(variant)] = row;
+  }
+  const sorted = [...lines.values()].sort((one, other) => one.line - other.line || one.repeat - other.repeat);
+  return { noun: "row", columns: variants, isCompared: true, lines: sorted.map(({ title, cells }) => ({ name: title, title, cells })) };
+}
+
+/** What a row came to is its answer. */
+const withAnswers = (table: GridTable): GridTable => ({ ...table, columns: table.columns.map((name) => (name === table.noun ? "answer" : name)) });
+
+/** The rows of a map. */
+function* listRows(store: Store): Generator<Row> {
+  for (const row of store.rows()) if (row.kind === "task" && !store.row(row.parent_id ?? "")) yield row;
+}
+
 /** The rows of a map, and the tasks of their runs: not what judges did, nor workers. */
 function tabulateMap(store: Store): GridTable {
   const noun = store.run.value?.task_noun ?? "row";
   const found: { row: Row; tasks: Map<string, Row> }[] = [];
   const names = new Map<string, string>();
-  for (const row of store.rows()) {
-    if (row.kind !== "task" || store.row(row.parent_id ?? "")) continue;
+  for (const row of listRows(store)) {
     const tasks = tasksIn(store, row);
     for (const [name, task] of tasks) if (!names.has(name)) names.set(name, nameOf(task));
     found.push({ row, tasks });
@@ -40,7 +73,7 @@ function tabulateMap(store: Store): GridTable {
   return {
     noun,
     columns: keys.length ? [noun, ...keys.map((key) => names.get(key) as string)] : [only ?? noun],
-    lines: found.map(({ row, tasks }) => ({ name: describe(row), cells: [row, ...keys.map((key) => tasks.get(key))] })),
+    lines: found.map(({ row, tasks }) => ({ name: describe(row), title: nameOf(row), cells: [row, ...keys.map((key) => tasks.get(key))] })),
   };
 }
 
@@ -69,11 +102,14 @@ function tabulateItems(store: Store): GridTable {
       for (const [name, task] of tasksIn(store, item)) line.cells[place(`${list.span_id} ${name}`, nameOf(task))] = task;
     }
   }
-  return { noun: "item", columns: columns.map(({ name }) => name), lines: [...lists.values()].flat().map(({ name, cells }) => ({ name, cells: columns.map((_, k) => cells[k]) })) };
+  return { noun: "item", columns: columns.map(({ name }) => name), lines: [...lists.values()].flat().map(({ name, cells }) => ({ name, title: name, cells: columns.map((_, k) => cells[k]) })) };
 }
+
+const NO_TASKS = new Map<string, Row>();
 
 /** The tasks of the runs inside a task, by name. */
 function tasksIn(store: Store, row: Row): Map<string, Row> {
+  if (store.children(row.span_id).length === 0) return NO_TASKS;
   const inside = store.descendants(row.span_id, (each) => each.kind === "task" || each.kind === "score");
   return new Map(inside.filter((each) => each.kind === "task" && store.row(each.parent_id ?? "")?.kind !== "delegation").map((each) => [each.name, each]));
 }
@@ -92,10 +128,6 @@ export function findCell(store: Store, index: Index, span: string): Cell | null 
   }
   return null;
 }
-
-/** The lines that any of the spans is in. */
-export const linesWith = (store: Store, index: Index, spans: Iterable<string>): ReadonlySet<number | undefined> =>
-  new Set([...spans].map((span) => findCell(store, index, span)?.line));
 
 /** `row 3 · city: Paris`. */
 function describe(row: Row): string {

@@ -9,12 +9,12 @@ import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { GraphAsker } from "./graph-asker";
 import { GraphPane } from "./graph-pane";
-import { Grid } from "./grid";
+import { AnswerTable } from "./answer-table";
 
 /** What shows the run in place of its bars. */
 export function mountShape(place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot {
   if (view.shape.value === "table") return mountLate(place, style, (change) => <SpanTable view={view} prefix={prefix} change={change} />);
-  if (view.shape.value === "grid") return mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
+  if (view.shape.value === "grid") return mountLate(place, style, (change) => <AnswerTable view={view} connection={connection} prefix={prefix} change={change} />);
   const asker = new GraphAsker(view.present, connection);
   const root = mountLate(place, style, (change) => <GraphPane view={view} asker={asker} theme={theme.value} prefix={prefix} change={change} />);
   return {

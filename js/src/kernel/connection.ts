@@ -99,6 +99,9 @@ export class KernelConnection {
       case "graph":
         this.store.graphs.value = message.graphs;
         return;
+      case "cells":
+        this.store.keepCells(message.cells);
+        return;
       case "selection":
         this.#selection.receive(message.selected);
         return;

@@ -36,6 +36,9 @@ export class Store {
   /** The run as a graph (W32), as the kernel sent it, or the saved view has it: read where it is shown. */
   readonly graphs = signal<unknown>(null);
 
+  /** What stands in the cells of the table of a map (W153), as it came: read where it is shown. */
+  readonly cells: unknown[] = [];
+
   readonly selection = new Selection();
   /** The run as it was at the time that is selected: what views show in place of it (W35); null: they show it as it is. */
   readonly past = signal<Store | null>(null);
@@ -113,6 +116,7 @@ export class Store {
       this.savedAt.value = message.saved_at;
       this.kept.value = message.kept;
       this.graphs.value = message.graphs;
+      this.cells.push(message.cells);
       this.series = message.series;
       this.leftOut.value = { rows: message.rows_left_out, details: message.details_left_out };
     }
@@ -241,6 +245,11 @@ export class Store {
     this.version.value += 1;
   }
 
+  keepCells(cells: unknown): void {
+    this.cells.push(cells);
+    this.version.value += 1;
+  }
+
   /** Takes in more of a text; a piece that does not follow what is here is dropped. */
   keepPiece({ span_id, field, from, text }: Piece): void {
     const key = `${span_id} ${field}`;
@@ -351,6 +360,7 @@ export class Store {
     this.#pieces.clear();
     this.#hits.clear();
     this.#text.clear();
+    this.cells.length = 0;
     this.#origin = Infinity;
     this.selection.clear();
   }

@@ -11,7 +11,7 @@ export function run(more: Partial<Run> = {}): Run {
     output_tokens: null, cache_read_tokens: null, tokens_complete: true, cost: null, cost_complete: true, currency: "USD",
     llm_call_count: 0, tool_call_count: 0, error_count: 0, retry_count: 0, is_scripted: false, replayed_from: null,
     warnings: [], note: null, capture_mode: "off", variable: "report", budget: null, waiting: [], error: null, ended_at: null, is_resumable: null,
-    many: null, score_names: [], ranges: null, max_concurrency: null, rate_limit: null, rate_limit_ms: null, ...more,
+    many: null, score_names: [], row_inputs: [], ranges: null, max_concurrency: null, rate_limit: null, rate_limit_ms: null, ...more,
   };
 }
 

@@ -95,6 +95,8 @@ export interface Saved extends Omit<Snapshot, "kind"> {
   details_left_out: number;
   /** The run as a graph, as the kernel packed it: read once it is shown. */
   graphs?: unknown;
+  /** What stands in the cells of the table of a map, as the kernel packed it: read once it is shown. */
+  cells?: unknown;
   /** By kind of span. */
   kept: Readonly<Record<string, Kept>>;
   /** What the run had come to at which times, as the kernel packed it: read when somebody looks back. */
@@ -123,6 +125,7 @@ export type Incoming =
   | { kind: "piece"; piece: Piece }
   | { kind: "found"; hits: TextHits }
   | { kind: "graph"; graphs: unknown }
+  | { kind: "cells"; cells: unknown }
   | { kind: "pong" }
   | { kind: "selection"; selected: Selected }
   | { kind: "tryout"; tryout: Readonly<Record<string, unknown>>; buffers: readonly unknown[] }
@@ -138,5 +141,6 @@ export type Outgoing =
   | { kind: "piece"; span_id: string; field: string; from: number }
   | { kind: "search"; words: readonly string[] }
   | { kind: "graph" }
+  | { kind: "cells"; span_ids: readonly string[] }
   | { kind: "tryout"; [field: string]: unknown }
   | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null; time?: number | null };

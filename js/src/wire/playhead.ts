@@ -41,7 +41,7 @@ export const POINT_COLUMNS = [
 /** The columns of a row that say something before it begins, and as soon as it has. */
 export const KNOWN_BEFORE = [
   "span_id", "parent_id", "kind", "name", "phase", "task", "agent", "description", "depends_on", "item_count",
-  "title", "work", "review_id", "delegation_id", "delta", "settings",
+  "line", "variant", "repeat", "title", "work", "review_id", "delegation_id", "delta", "settings",
 ] as const;
 const MORE_AT_START = [
   "context", "start_ms", "lane", "queue_ms", "wait_kind", "max_attempts", "provider", "model_requested",

@@ -48,6 +48,8 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
       return { kind: "found", hits: readHits(value) };
     case "graph":
       return { kind: "graph", graphs: value.graphs };
+    case "cells":
+      return { kind: "cells", cells: value.cells };
     case "pong":
       return { kind: "pong" };
     case "tryout": // read where it is shown, which is loaded late
@@ -96,6 +98,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     details_left_out: numberOr(value.details_left_out, 0),
     kept: readKept(value.kept),
     graphs: value.graphs,
+    cells: value.cells,
     series: value.series,
   };
 }
@@ -199,6 +202,8 @@ function readRun(found: unknown): Run | null {
     is_scripted: value.is_scripted === true,
     replayed_from: textOr(value.replayed_from, null),
     score_names: textsOf(value.score_names),
+    row_inputs: textsOf(value.row_inputs),
+    standing: value.standing as Run["standing"],
     ranges: value.ranges as Run["ranges"],
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),

@@ -136,6 +136,12 @@ export interface Row {
   lane?: number | null;
   /** of a phase or task that was sent back: each go at its work, in order */
   rounds?: readonly Round[] | null;
+  /** of a row of a map: its number there, from 0: the same under each variant */
+  line?: number | null;
+  /** of a row of a map: the variant that it runs under */
+  variant?: string | null;
+  /** of a row of a map: the number of the repeat, from 1 */
+  repeat?: number | null;
   /** what a task is called whose name nobody chose: its first words, or the name of its item */
   title?: string | null;
   /** of a manager: what stands below it, in order */
@@ -416,6 +422,8 @@ export interface Run {
   replayed_from?: string | null;
   /** names of the scores of its spans */
   score_names: readonly string[];
+  /** names of what the rows of a map are given */
+  row_inputs: readonly string[];
   /** of a map with scores: how its variants stand; null of others */
   standing?: Standing | null;
   /** its times that a person has named; null where there are none */
@@ -506,15 +514,16 @@ export const ROW_COLUMNS = {
   agent: "text", is_fallback: "flag", description: "text", depends_on: "record", item_count: "number",
   reuse_reason: "text", saved_tokens: "number", saved_cost: "number", saved_ms: "number", context: "record",
   output_characters: "number", start_ms: "number", end_ms: "number", settled_ms: "number", duration_ms: "number",
-  lane: "number", rounds: "record", title: "text", work: "record", review_id: "text", critical: "flag",
-  slack_ms: "number", queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text",
-  error_type: "text", error_message: "text", reason: "text", outcome: "text", attempt: "number",
-  max_attempts: "number", retry_reason: "text", provider: "text", model_requested: "text", model: "text",
-  is_scripted: "flag", finish_reason: "text", input_tokens: "number", cache_read_tokens: "number",
-  output_tokens: "number", reasoning_tokens: "number", cost: "number", currency: "text", score: "number",
-  scores: "record", llm_call_count: "number", lacks_tokens: "flag", lacks_cost: "flag", reused: "flag",
-  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
-  memory: "record", guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
+  lane: "number", rounds: "record", line: "number", variant: "text", repeat: "number", title: "text",
+  work: "record", review_id: "text", critical: "flag", slack_ms: "number", queue_ms: "number", backoff_ms: "number",
+  time_to_first_token_ms: "number", wait_kind: "text", error_type: "text", error_message: "text", reason: "text",
+  outcome: "text", attempt: "number", max_attempts: "number", retry_reason: "text", provider: "text",
+  model_requested: "text", model: "text", is_scripted: "flag", finish_reason: "text", input_tokens: "number",
+  cache_read_tokens: "number", output_tokens: "number", reasoning_tokens: "number", cost: "number",
+  currency: "text", score: "number", scores: "record", llm_call_count: "number", lacks_tokens: "flag",
+  lacks_cost: "flag", reused: "flag", tool: "text", delegate_to: "text", delegation_id: "text",
+  delegation: "record", review: "record", memory: "record", guardrail: "text", is_correction: "flag",
+  progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
 export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {
   key: "text", kind: "text", parent: "number", title: "text", agent: "text", model: "text", settings: "text",
