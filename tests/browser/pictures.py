@@ -7,9 +7,13 @@ it stands here because it opens notebooks the way the browser tests do.
 from __future__ import annotations
 
 import tempfile
+import time
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from PIL import Image, ImageOps
 from playwright.sync_api import Browser, FloatRect, Locator, sync_playwright
 
 from tests.browser.built_view import open_view, served_view, show_saved_view
@@ -76,6 +80,12 @@ PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
     ("gone", 380, "gone", ()),
 )
 
+FILM_HEIGHT: Final = 640
+FRAME_MS: Final = 250
+FILM_SPEED: Final = 1.5
+"""So much faster than the run, since nobody looks at a README for half a minute."""
+LAST_FRAME_MS: Final = 4000
+
 _LANE_AND_COLORS: Final = (("Lane", "Cost"), ("Bars by", "Agent"))
 
 
@@ -93,6 +103,7 @@ def main() -> None:
             draw_playhead(browser, theme)
             draw_columns(browser, theme)
             draw(lab, browser, theme)
+            film(lab, browser, theme)
         browser.close()
 
 
@@ -207,6 +218,35 @@ def _crop(view: Locator, height: int) -> FloatRect:
     box = view.bounding_box()
     assert box is not None
     return {"x": box["x"], "y": box["y"], "width": box["width"], "height": min(box["height"], height)}
+
+
+def film(lab: Lab, browser: Browser, theme: str) -> None:
+    """Play the first demo, and film its view as it goes."""
+    lab.wear(theme)
+    context = browser.new_context(viewport={"width": 1640, "height": 1100})
+    source = ("%load_ext ensemble_notebook", "%ensemble demo report")
+    path = write_notebook(lab.work / f"demo-{theme}.ipynb", *source)
+    notebook = Notebook(context.new_page(), lab.url(path), path)
+    notebook.open()
+    notebook.run_to_end(0)
+    notebook.run(1)
+    view = notebook.timeline(1)
+    view.locator(".et-graph").wait_for()
+    notebook.page.mouse.move(5, 5)
+    frames: list[tuple[float, bytes]] = []
+    while not frames or "*" in notebook.prompt(1):
+        frames.append((time.monotonic(), notebook.page.screenshot(clip=_crop(view, FILM_HEIGHT))))
+        notebook.page.wait_for_timeout(FRAME_MS)
+    notebook.page.wait_for_timeout(700)
+    frames.append((time.monotonic(), notebook.page.screenshot(clip=_crop(view, FILM_HEIGHT))))
+    seen = [Image.open(BytesIO(each)).convert("RGB") for _, each in frames]
+    size = tuple(map(max, zip(*(each.size for each in seen), strict=True)))  # a view grows while its run goes on
+    first, *others = [ImageOps.pad(each, size, color=each.getpixel((0, 0)), centering=(0, 0)) for each in seen]
+    shown_ms = [round(1000 * (after - before) / FILM_SPEED) for (before, _), (after, _) in pairwise(frames)]
+    options = {"save_all": True, "append_images": others, "loop": 0, "method": 4, "quality": 60, "allow_mixed": True}
+    first.save(PICTURES / f"demo-{theme}.webp", duration=[*shown_ms, LAST_FRAME_MS], **options)
+    notebook.shut_down()
+    context.close()
 
 
 def draw(lab: Lab, browser: Browser, theme: str) -> None:

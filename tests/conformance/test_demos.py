@@ -52,6 +52,15 @@ def test_c101_a_demo_is_a_run_that_nobody_had_to_be_asked_for(
     assert RunStore.open().list_runs() == []
 
 
+def test_c103_the_report_of_a_demo_says_why_it_ended_and_who_was_recorded(shell: Any, tmp_path: Path) -> None:  # noqa: F811
+    shell.run("%ensemble demo")
+    page = shell.names["_ensemble"].export(tmp_path / "demo.html").read_text(encoding="utf-8")
+    head = re.sub("<[^>]+>", " ", page.split("Timeline</h2>")[0])
+    assert "recorded from a scripted team" in head
+    assert "Stopped by its budget after" in head
+    assert "429" not in head.split("Answer")[-1]
+
+
 def test_c101_the_demo_of_a_map_ends_where_its_verdict_is_clear(shell: Any) -> None:  # noqa: F811
     assert shell.run("%ensemble demo map -o letters").success
     letters = shell.names["letters"]
@@ -88,6 +97,7 @@ def test_c102_a_map_that_is_stopped_has_the_scores_that_had_come() -> None:
         ("repot", "no demo 'repot'. Did you mean 'report'.*manager: a manager"),
         ("report twice", "can't read 'report twice'"),
         ("--slow", "can't read '--slow'.*--pace now"),
+        ("--view bar", "%ensemble demo: --view can't be 'bar'.*Did you mean 'bars'"),
         ("--pace slow", "--pace can't be 'slow'.*'recorded'"),
         ("-o 7", "-o wants the name of a variable, got '7'"),
         ("-o", "-o wants the name"),

@@ -53,3 +53,11 @@ def test_a_view_that_there_is_not_is_refused_with_those_that_there_are_c100(look
     looking.run(f"%%ensemble -o out{CELL}")
     error = looking.error("%ensemble fork out see --view grit")
     assert "--view can't be 'grit'. It is one of bars, graph, grid, messages, table." in str(error)
+
+
+@pytest.mark.parametrize(
+    "line, view", [("report", "graph"), ("manager", "graph"), ("map", "grid"), ("report --view table", "table")]
+)
+def test_a_demo_opens_in_its_graph_and_one_of_a_map_in_its_grid_w141(shell, line, view):
+    assert shell.run(f"%ensemble demo {line}").success
+    assert opens_as(shell) == view

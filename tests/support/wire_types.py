@@ -116,6 +116,8 @@ def make_words() -> str:
         "EXIT_NAMES: Words": words.EXITS,
         "WHEN_SAVED": words.WHEN_SAVED,
         "AS_IT_WAS": words.AS_IT_WAS,
+        "DEMO": words.DEMO,
+        "SCRIPTED_TEAM": words.SCRIPTED_TEAM,
         "WAITING_FOR_YOU": words.WAITING_FOR_YOU,
         "IN_REVIEW": words.IN_REVIEW,
         "SUBJECTS: Words": words.SUBJECTS,

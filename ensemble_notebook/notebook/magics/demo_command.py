@@ -15,7 +15,6 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.package_files import find_package_file
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.loaded_map import make_loaded_output, make_result
@@ -25,7 +24,8 @@ from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_me
 from ensemble_notebook.notebook.live.frontend import choose_display_mode, stands_alone
 from ensemble_notebook.notebook.live.played_run import PlayedRun
 from ensemble_notebook.notebook.live.run_display import ShownCell, make_run_display
-from ensemble_notebook.notebook.magics.run_commands import take_values
+from ensemble_notebook.notebook.magics.run_commands import take_values, take_view
+from ensemble_notebook.notebook.picture.static_picture import find_view
 from ensemble_notebook.trace.analysis.map_rows import get_design
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.timeline_wording import DEMO
@@ -40,8 +40,8 @@ DEMOS: Final = {
 
 _PACES: Final = ("recorded", "now")
 _USAGE: Final = (
-    f"%ensemble demo takes one of {', '.join(DEMOS)}, and may take --pace now, which shows its end at once, and "
-    f"-o NAME, the variable for its output."
+    f"%ensemble demo takes one of {', '.join(DEMOS)}, and may take --pace now, which shows its end at once, "
+    f"--view VIEW, in which it opens, and -o NAME, the variable for its output."
 )
 
 
@@ -55,11 +55,11 @@ def play_demo(words: Sequence[str], shell: Any) -> EnsembleOutput | MapResult | 
         ValidationError: there is no such demo, pace or name.
         RunInterrupted: it was stopped; has what was played as ``output``, which is bound, too.
     """
-    name, pace, out = _read_words(words)
+    name, pace, out, view = _read_words(words)
     magics = shell.magics_manager.registry["EnsembleMagics"]
     magics.stop_warm_up()
     played = PlayedRun(_find_file(f"{name}.trace.json.gz"), f"{DEMO}{name}")
-    shown = ShownCell(variable=out, cell=None, has_timeline=True, is_background=False)
+    shown = ShownCell(variable=out, cell=None, has_timeline=True, is_background=False, view=view or find_view())
     run_display = make_run_display(choose_display_mode(shell, magics.display), played.cost, shown)
     with InterruptGuard() as guard:
         guard.call(played.stop)
@@ -71,18 +71,17 @@ def play_demo(words: Sequence[str], shell: Any) -> EnsembleOutput | MapResult | 
         output = made.output if isinstance(made, MapResult) else made
         run_display.close(output, made if isinstance(made, MapResult) else None)
     if trace.status is RunStatus.INTERRUPTED and output is not None:
-        noun = trace._fold.task_noun
-        error = RunInterrupted(
-            f"the demo was stopped; {len(output)} of {pluralize(output.plan.total_tasks, noun)} are done and kept."
-        )
+        done = f"{len(output)} of {output.plan.total_tasks} {trace._fold.task_noun}s"
+        error = RunInterrupted(f"the demo was stopped; {done} are done and kept.")
         error.output = made
         raise error
     return None if stands_alone(shell) else made
 
 
-def _read_words(words: Sequence[str]) -> tuple[str, str, str]:
-    """The name of the demo, its pace, and the variable for its output."""
+def _read_words(words: Sequence[str]) -> tuple[str, str, str, str | None]:
+    """The name of the demo, its pace, the variable for its output, and the view in which it opens."""
     rest = list(words)
+    view = take_view(rest, "%ensemble demo")
     outs = [out for _, out in take_values(rest, "-o", "--out")]
     paces = [pace for _, pace in take_values(rest, "--pace")]
     name = rest[0] if rest else next(iter(DEMOS))
@@ -96,7 +95,7 @@ def _read_words(words: Sequence[str]) -> tuple[str, str, str]:
         raise ValidationError(f"%ensemble demo: --pace can't be {pace!r}.{did_you_mean(pace, _PACES)}")
     if not out.isidentifier():
         raise ValidationError(f"%ensemble demo: -o wants the name of a variable, got {out!r}.")
-    return name, pace, out
+    return name, pace, out, view
 
 
 def _find_file(name: str) -> Path:

@@ -49,10 +49,10 @@ LINE_COMMANDS: Final = (
     LineCommand("version", "", "the version", "line_commands:show_version"),
     LineCommand(
         "demo",
-        "[NAME] [--pace now] [-o NAME]",
-        "play a run of a scripted team, which needs no model, key or network",
+        "[NAME] [--pace now] [--view VIEW] [-o NAME]",
+        "play a recorded run of a scripted team: report, manager or map; needs no model, key or network",
         "demo_command:play_demo",
-        ("report", "manager", "map", "--pace", "-o"),
+        ("report", "manager", "map", "--pace", "--view", "-o"),
     ),
     LineCommand(
         "runs",

@@ -261,7 +261,7 @@ def take_view(words: list[str], command: str) -> str | None:
     if len(views) > 1:
         raise ValidationError(f"{command}: --view is given {len(views)} times. Keep one of them.")
     if views and views[0] not in list(TimelineView):
-        known, nearest = ", ".join(TimelineView), did_you_mean(views[0], list(TimelineView))
+        known, nearest = ", ".join(TimelineView), did_you_mean(views[0], [*map(str, TimelineView)])
         raise ValidationError(f"{command}: --view can't be {views[0]!r}. It is one of {known}.{nearest}")
     return views[0] if views else None
 

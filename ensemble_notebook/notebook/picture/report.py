@@ -108,8 +108,10 @@ def _write_answer(trace: ExecutionTrace, output: EnsembleOutput | None, chart: C
         return section("Answer", html.tag("p", NO_TEXTS))
     if trace.status in _STILL:
         return section("Answer", html.tag("p", "None yet: the run was not over when this was written."))
-    errors = [f"{each.error_type}: {each.error_message}" for each in trace.errors[:MOST_ERRORS] if each.error_message]
-    said = [html.tag("p", mask(each)) for each in errors]
+    # Of a run that did not fail, its errors were borne, and something else ended it.
+    errors = trace.errors[:MOST_ERRORS] if trace.status is RunStatus.FAILED else ()
+    reasons = [f"{each.error_type}: {each.error_message}" for each in errors if each.error_message]
+    said = [html.tag("p", mask(each)) for each in reasons or filter(None, [chart.sentence])]
     return section("Answer", html.tag("p", f"None: the run is {chart.title}."), *said)
 
 

@@ -23,6 +23,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import shorten
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import DEMO
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.timeline_columns import (
     ACTIVE,
@@ -382,7 +383,8 @@ class RunState:
     def opening_view(self) -> str:
         """The view it opens in: as somebody asked, else the one that says most."""
         has_many = self.fold.task_noun.is_run or self.fold.longest_list > MOST_ITEMS
-        return self.view or ("grid" if has_many else "bars")
+        is_demo = self.fold.replayed_from is not None and self.fold.replayed_from.startswith(DEMO)
+        return self.view or ("grid" if has_many else "graph" if is_demo else "bars")
 
     @property
     def totals(self) -> UsageTotals:

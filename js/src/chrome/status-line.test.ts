@@ -66,6 +66,12 @@ it("labels a replayed run", async () => {
   expect([badge?.textContent, badge?.title]).toEqual(["replayed", "No model was asked: night.yaml answered"]);
 });
 
+it("says of a demo in one badge that a scripted team was recorded (C101)", async () => {
+  await show({ replayed_from: "demo report", is_scripted: true });
+  const badges = [...page.place.querySelectorAll<HTMLElement>(".et-badge")];
+  expect(badges.map((badge) => [badge.textContent, badge.title])).toEqual([["recorded from a scripted team", "No model was asked: demo report answered"]]);
+});
+
 it("labels no other run as replayed", async () => {
   await show({});
   expect(page.place.textContent).not.toContain("replayed");

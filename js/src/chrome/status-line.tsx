@@ -11,6 +11,7 @@ import { sayBreak } from "../store/row-state";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
 import type { Run } from "../wire/rows";
+import { DEMO, SCRIPTED_TEAM } from "../wire/words";
 import { countMany, countTasks, progressOf } from "../wording/labels";
 import { formatClock, formatCount, formatDuration, formatExactCount, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 import { formatTimeOfDay } from "../wording/text";
@@ -49,8 +50,7 @@ export function StatusLine({ view, connection, children }: Props) {
           {run && run.status !== "pending" && broken === null && <Age view={view} run={run} />}
         </span>
         <strong class="et-name" title={run?.name ?? undefined}>{run?.name ?? "Ensemble"}</strong>
-        {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">{hasRealModel(store) ? "scripted and real models" : "scripted model"}</span>}
-        {run?.replayed_from && <span class="et-badge" title={`No model was asked: ${run.replayed_from} answered`}>replayed</span>}
+        {run && <Substitute run={run} store={store} />}
         {connection === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
@@ -69,6 +69,18 @@ export function StatusLine({ view, connection, children }: Props) {
 function Age({ view, run }: { view: View; run: Run }) {
   const isOver = view.store.isOver;
   return <span class="et-clock">{isOver ? formatDuration(run.elapsed_ms - view.present.at) : formatClock(view.age.value - view.present.at)}</span>;
+}
+
+/** That a script or a recording answered in place of models. */
+function Substitute({ run, store }: { run: Run; store: Store }) {
+  const from = run.replayed_from;
+  const isDemo = from?.startsWith(DEMO);
+  return (
+    <>
+      {run.is_scripted && !isDemo && <span class="et-badge" title="A scripted model takes part: its replies come from a script">{hasRealModel(store) ? "scripted and real models" : "scripted model"}</span>}
+      {from && <span class="et-badge" data-demo={isDemo || undefined} title={`No model was asked: ${from} answered`}>{isDemo ? SCRIPTED_TEAM : "replayed"}</span>}
+    </>
+  );
 }
 
 function SavedBadge({ view }: { view: View }) {

@@ -19,6 +19,8 @@ export const EXIT_NAMES: Words = {
 };
 export const WHEN_SAVED = "running when saved";
 export const AS_IT_WAS = "as it was";
+export const DEMO = "demo ";
+export const SCRIPTED_TEAM = "recorded from a scripted team";
 export const WAITING_FOR_YOU = "waiting for you";
 export const IN_REVIEW = "in review";
 export const SUBJECTS: Words = {
