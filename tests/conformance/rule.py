@@ -121,7 +121,6 @@ SOURCES: Final = {
     "C89": (OWN,),
     "C90": (OWN,),
     "C91": (OWN,),
-    "C100": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),
