@@ -82,7 +82,7 @@ function Card({ view, node, state, color, isSelected, isCurrent, isDimmed, id, c
         {(isBox(node) || isLong) && <span class="et-node-figures">{state.figures}</span>}</div>
       {!isBox(node) && (
         <>
-          <div class="et-node-about">{state.agent && <abbr class="et-agent" aria-hidden="true" style={{ "--et-painted": color }}>{monogram(state.agent)}</abbr>}{state.about || "\u00a0"}</div>
+          <div class="et-node-about">{state.agent && <abbr class="et-agent" aria-hidden="true" style={{ "--et-painted": color }}>{monogram(state.agent)}</abbr>}<span>{state.about || "\u00a0"}</span></div>
           {!isLong && <div class="et-node-figures">{state.figures || (state.status === "pending" ? (node.model ?? "") : state.name)}</div>}
           {state.said && <div class="et-node-said" data-is={state.isSaid}><bdi>{state.said}</bdi></div>}
         </>
