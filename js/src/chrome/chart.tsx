@@ -19,6 +19,9 @@ const LEAST_ROWS = 58;
 const LEAST_TABLE = 230;
 const LEAST_ELSE = 420;
 const MOST_HEIGHT = 500;
+/** A graph is as high as a screen allows beside what is around it, and may be made higher. */
+const LEAST_GRAPH = 560;
+const MOST_GRAPH = 900;
 const LEAST_GUTTER = 96;
 
 export function Chart(shown: ShapeProps) {
@@ -47,8 +50,9 @@ export function Chart(shown: ShapeProps) {
   const shape = view.shape.value;
   const head = view.head.value;
   const isChart = shape === "chart";
-  const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : shape === "graph" ? MOST_HEIGHT : LEAST_ELSE;
-  const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
+  const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : shape === "graph" ? LEAST_GRAPH : LEAST_ELSE;
+  const most = shape === "graph" ? MOST_GRAPH : MOST_HEIGHT;
+  const height = Math.min(Math.max(wantedHeight ?? (shape === "graph" ? 0 : rows + head + 1), least), most);
   const isScrolling = rows + head > height;
   useLayoutEffect(() => {
     view.isScrolling.value = isScrolling;
@@ -90,7 +94,7 @@ export function Chart(shown: ShapeProps) {
         )}
         {!isChart && <ShapePlace key={shape} shape={shape} {...shown} />}
       </div>
-      <Splitter label="Height of the chart" axis="y" size={height} least={least} most={MOST_HEIGHT} resize={setHeight} />
+      <Splitter label="Height of the chart" axis="y" size={height} least={least} most={most} resize={setHeight} />
     </>
   );
 }
