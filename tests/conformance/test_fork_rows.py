@@ -131,6 +131,19 @@ def test_e118_several_rows_fork_at_a_task_that_is_named(server: OpenAIServer, re
         result.fork([0, 1], "winds")
 
 
+def test_e118_rows_of_several_variants_run_what_theirs_ran(server: OpenAIServer, llm: str) -> None:
+    server.choose = lambda request: Answer("kindly" if "Kindly" in request.prompt else "plainly")
+    made = make_team(llm).variants({"plain": {}, "kind": {"task.advice.description": "Kindly advise"}})
+    both = made.map([{"bay": "north"}, {"bay": "south"}])
+    asked = len(server.requests)
+    forked = both.fork(["plain/row 0", "kind/row 0"], "advice")
+    assert [each.raw for each in forked] == ["plainly", "plainly", "kindly", "kindly"]
+    assert [each.reused for each in forked] == [False, True, False, True]
+    assert len(server.requests) - asked == 2
+    again = both.fork([0, 1], "advice", variant="kind")
+    assert [each.reused for each in again] == [True, True, False, False]
+
+
 def test_e118_rows_that_cannot_be_forked_are_refused_with_the_way(
     llm: str, server: OpenAIServer, result: MapResult
 ) -> None:

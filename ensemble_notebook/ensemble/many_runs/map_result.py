@@ -513,7 +513,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
     def timeline(self) -> Any:
         """The interactive timeline of the map, of the same map as `trace`; None if there never was a row to run."""
         output = self._last_output
-        return None if output is None else render_view("timeline", output, self.score_records)
+        return None if output is None else render_view("timeline", output, self)
 
     @property
     def selection(self) -> list[Any]:

@@ -199,7 +199,7 @@ class NotebookDisplay:
             self._live.close(has_end=output is not None)
         if self._feed is not None and output is not None:
             keep_feed(output, self._feed)
-            offer_tryouts(output, self._feed)
+            offer_tryouts(output, self._feed, result)
         last = []
         if self._timeline is not None:
             last.append(self._make_last_picture(output))

@@ -31,7 +31,6 @@ from ensemble_notebook.notebook.picture.static_picture import (
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
@@ -146,30 +145,30 @@ class PlainTimeline(SelectableTimeline):
         return bundle if self.time is None else {**bundle, **make_past_bundle(self._feed.messages, self.time * 1000)}
 
 
-def make_timeline(output: EnsembleOutput, scores: Sequence[ScoreRecord] = ()) -> SelectableTimeline:
+def make_timeline(output: EnsembleOutput, result: MapResult | None = None) -> SelectableTimeline:
     """The explorable timeline of a finished run; the same output has the same widget and selection.
 
     Args:
         output: of the run.
-        scores: of the rows of a map, which its output may not have.
+        result: of a map, which may have scores that its output has not.
     """
     feed = find_feed_of(output)
     if feed is None:
         feed = RunFeed(make_messages(output))
         keep_feed(output, feed)
-        offer_tryouts(output, feed)
-    feed.add_scores(scores)
+        offer_tryouts(output, feed, result)
+    feed.add_scores(() if result is None else result.score_records)
     return show_run(feed, lambda: make_output_bundle(output))
 
 
-def offer_tryouts(output: EnsembleOutput, feed: RunFeed) -> None:
-    """Let views of a run that is over make its calls again, and fork it (F4)."""
-    run = weakref.ref(output)
+def offer_tryouts(output: EnsembleOutput, feed: RunFeed, result: MapResult | None = None) -> None:
+    """Let views of a run that is over make its calls again, and fork it (F4); of a map, its rows (S5)."""
+    run, rows = weakref.ref(output), None if result is None else weakref.ref(result)
 
     def make() -> Any:
         from ensemble_notebook.notebook.live.tryouts import Tryouts  # few views ask
 
-        return Tryouts(run)
+        return Tryouts(run, rows)
 
     feed.make_tryouts = make
 
@@ -220,6 +219,6 @@ def make_row_selection(result: MapResult) -> RowSelection:
     """The selection of a map that has had rows to run, in labels of its `frame`."""
     output = result._last_output
     assert output is not None
-    spans = make_timeline(output, result.score_records).run_selection
+    spans = make_timeline(output, result).run_selection
     labels = result.frame.index.tolist()
     return RowSelection(spans, {row.name: label for row, label in zip(result.rows, labels, strict=True)})

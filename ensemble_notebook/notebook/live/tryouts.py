@@ -25,13 +25,16 @@ from ensemble_notebook.domain.definitions.limits import find_rates
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.delegation import build_team_graph
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.forking import find_llm
 from ensemble_notebook.ensemble.earlier_runs.past_call import find_past_call
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.errors import EnsembleError, ValidationError, remove_control_characters
 from ensemble_notebook.models.model_kinds import identify_model, parse_spec
 from ensemble_notebook.notebook.live.cell_edit import describe_edit
+from ensemble_notebook.notebook.live.row_tryouts import SelectedRows, describe_new_scores, describe_rows
 from ensemble_notebook.notebook.live.run_feed import RunFeed, Subscriber, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_painter import RunPainter
 from ensemble_notebook.trace.analysis.text_changes import diff_words
@@ -40,10 +43,12 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.ensemble.many_runs.rerun import Rerun
 
 MOST_REPEATS: Final = 10
 _RESULT_LIMIT_S: Final = 10.0
+_GIVEN_UP: Final = "It was given up before it had an end: run it again."
 _TEXTS: Final = ("reply", "tool_result", "output", "system_prompt", "user_prompt")
 
 logger = logging.getLogger(__name__)
@@ -107,10 +112,15 @@ class Tryouts:
 
     Args:
         output: of the run, weakly.
+        result: of a map, weakly; None of another run.
     """
 
-    def __init__(self, output: Callable[[], EnsembleOutput | None]) -> None:
+    def __init__(
+        self, output: Callable[[], EnsembleOutput | None], result: Callable[[], MapResult | None] | None = None
+    ) -> None:
         self._output = output
+        self._rows = None if result is None else SelectedRows(output, result, _get_namespace)
+        self._stops: dict[Any, Callable[[], object]] = {}
         self._tryouts: dict[str, Tryout] = {}
         self._viewers: weakref.WeakSet[Subscriber] = weakref.WeakSet()
         self._lock = threading.Lock()
@@ -131,6 +141,11 @@ class Tryouts:
             "score": self._score,
             "mark": self._mark,
             "predict": self._predict,
+            "offer_rows": self._offer_rows,
+            "fork_rows": self._fork_rows,
+            "label_rows": self._label_rows,
+            "judge_rows": self._judge_rows,
+            "stop": self._stop,
         }
         act = acts.get(str(content.get("act")))
         if act is None:
@@ -240,7 +255,7 @@ class Tryouts:
         tryout.end(handle.output)
         painter.close(has_end=tryout.result is not None)
         if tryout.result is None:
-            send({"error": "It was given up before it had an end: run it again."})
+            send({"error": _GIVEN_UP})
             return
         tryout.variable = self._bind(tryout, "rerun")
         send({"feed_id": tryout.feed.feed_id, "variable": tryout.variable, "replies": list_replies(tryout.result)})
@@ -270,15 +285,22 @@ class Tryouts:
         at_end = bool({"reply", "tool_result", "output"} & {*change})
         feed = RunFeed(painter.messages, handle.cancel, person)
         tryout = Tryout(kind="fork", span_id=point, changed=changed, feed=feed, at_end=at_end, variable=variable)
+        self._watch_fork(tryout, painter, handle, send)
+
+    def _watch_fork(self, tryout: Tryout, painter: RunPainter, handle: Any, send: Send) -> None:
+        """Have views show a fork, or a map in which rows fork, until it is over; then the notebook has it, too."""
         self._follow(tryout, painter, send)
         self._tell_all()
         with contextlib.suppress(BaseException):  # its view tells how it ended
             handle.result()
         tryout.end(handle.output)
         painter.close(has_end=tryout.result is not None)
-        if tryout.result is not None:
-            keep_feed(tryout.result, feed)
-            feed.make_tryouts = partial(Tryouts, weakref.ref(tryout.result))
+        result = tryout.result if isinstance(tryout.result, MapResult) else None
+        output = tryout.result if result is None else result.output
+        if output is not None:
+            keep_feed(output, tryout.feed)
+            weak = (weakref.ref(output),) if result is None else (weakref.ref(output), weakref.ref(result))
+            tryout.feed.make_tryouts = partial(Tryouts, *weak)
             tryout.variable = self._bind(tryout, "fork")
         self._tell_all()
 
@@ -290,7 +312,7 @@ class Tryouts:
         painter.show(tryout.feed)
 
     def _read_change(
-        self, output: EnsembleOutput, span: Span, content: Mapping[str, Any]
+        self, output: EnsembleOutput, span: Span | None, content: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a page wants to be different, and parameters of the model. What it has left as it was is not sent.
 
@@ -300,7 +322,7 @@ class Tryouts:
         given = content.get("change")
         given = given if isinstance(given, Mapping) else {}
         change: dict[str, Any] = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
-        if any(MASK in change.get(name, "") for name in ("system_prompt", "user_prompt")):
+        if span is not None and any(MASK in change.get(name, "") for name in ("system_prompt", "user_prompt")):
             call = find_past_call(output, span)
             for name, text in (("system_prompt", call.system), ("user_prompt", call.prompt)):
                 if name in change:
@@ -310,6 +332,110 @@ class Tryouts:
             change["llm"] = self._list_models(output).get(asked.strip()) or parse_spec(asked.strip()).text
         parameters = given.get("parameters")
         return change, read_parameters(parameters) if isinstance(parameters, str) else {}
+
+    # --- What is done with rows of a map that are selected ----------------------------------------------------------
+
+    def _pick_rows(self, content: Mapping[str, Any]) -> tuple[SelectedRows, list[RowResult], str]:
+        """The rows that are meant and ran, and what to say of the others.
+
+        Raises:
+            ValidationError: none of them ran, or the run is no map.
+        """
+        feed, spans = find_feed_of(self._get_output()), content.get("spans")
+        if self._rows is None or feed is None or not isinstance(spans, list):
+            raise ValidationError("This is no map with rows that could be chosen.")
+        return self._rows, *self._rows.pick([feed.messages.name_task_around(str(each)) for each in spans])
+
+    def _offer_rows(self, content: Mapping[str, Any], send: Send) -> None:
+        """What can be done with rows, and what that is likely to cost."""
+        selected, rows, lacking = self._pick_rows(content)
+        output: Any = rows[0].output
+        cost, usage = selected.sum_usage(rows)
+        models = [
+            {"name": name, "cost": _estimate(llm, usage, output)} for name, llm in self._list_models(output).items()
+        ]
+        told = {"count": len(rows), "lacking": _clean(lacking), "tasks": selected.list_tasks(rows), "models": models}
+        told |= {"cost": cost, "currency": output.trace._fold.currency, "judges": [*selected.find_judges()]}
+        send({"rows": told})
+
+    def _fork_rows(self, content: Mapping[str, Any], send: Send) -> None:
+        """Run rows again from a task on, side by side: a map of its own, in which they alone are new."""
+        selected, rows, lacking = self._pick_rows(content)
+        output: Any = rows[0].output
+        given = content.get("change")
+        change = {name: each for name, each in given.items() if each} if isinstance(given, Mapping) else {}
+        if MASK in str(change.get("system_prompt")):
+            raise ValidationError(f"{MASK} stands in place of a secret, and is never sent: write the prompt without.")
+        change, _ = self._read_change(output, None, {"change": change})
+        with self._lock:
+            variable = self._choose_variable("fork")
+        painter = RunPainter(output.ensemble.cost, variable)
+        asks = output.ensemble.review_handler is None
+        person = Person(has_timeline=True, has_console=False, is_asked=asks)
+        handle = selected.result._start_fork(
+            rows,
+            str(content.get("task")),
+            **change,
+            listeners=(painter, person),
+            review_handler=person.reviewer if asks else None,
+        )
+        handle._begin()
+        feed = RunFeed(painter.messages, handle.cancel, person)
+        point = str(content["spans"][0])
+        tryout = Tryout(kind="fork", span_id=point, changed=[*change], feed=feed, at_end=False, variable=variable)
+        self._watch_fork(tryout, painter, handle, send)
+        if tryout.result is None:
+            send({"error": _GIVEN_UP})
+            return
+        names = {each.name for each in rows}
+        new = [each for each in tryout.result if each.name in names]
+        said = f"{pluralize(len(rows), 'row')} ran again: {describe_rows(new)}.{lacking}"
+        send({"said": _clean(said), "variable": tryout.variable})
+
+    def _label_rows(self, content: Mapping[str, Any], send: Send) -> None:
+        """A person says of rows that they are good or bad, or what they are, with a note (V8)."""
+        selected, rows, lacking = self._pick_rows(content)
+        value, note = _read_label(content)
+        self._tell_scores(selected.label(rows, value, note))
+        word = value if isinstance(value, str) else "good" if value else "bad"
+        said = f"{pluralize(len(rows), 'row')} labelled {word!r}.{lacking}"
+        send({"said": _clean(said), "variable": selected.variable})
+
+    def _judge_rows(self, content: Mapping[str, Any], send: Send) -> None:
+        """Have a judge look at rows; its scores are told as they come."""
+        selected, rows, lacking = self._pick_rows(content)
+        number, told = content.get("number"), [0]
+
+        def hear(scores: Sequence[ScoreRecord]) -> None:
+            told[0] += 1
+            if (feed := find_feed_of(self._get_output())) is not None:
+                feed.add_scores(scores)
+            send({"progress": f"{told[0]:,} of {pluralize(len(rows), 'row')} judged"})
+
+        def begin(stop: Callable[[], None]) -> None:
+            self._stops[number] = stop
+            send({"progress": f"0 of {pluralize(len(rows), 'row')} judged"})
+
+        try:
+            records = selected.judge(rows, str(content.get("judge")), hear, begin)
+        finally:
+            self._stops.pop(number, None)
+        self._tell_scores(records)
+        stopped = "" if told[0] == len(rows) else f" {told[0]:,} of {pluralize(len(rows), 'row')} judged."
+        send({"said": _clean(f"{describe_new_scores(records)}.{stopped}{lacking}"), "variable": selected.variable})
+
+    def _stop(self, content: Mapping[str, Any], _: Send) -> None:
+        if (stop := self._stops.get(content.get("of"))) is not None:
+            stop()
+
+    def _tell_scores(self, scores: Sequence[ScoreRecord]) -> None:
+        """Tell all views, and the cell, of scores."""
+        output = self._output()
+        feed = None if output is None else find_feed_of(output)
+        if feed is not None:
+            feed.add_scores(scores)
+            if feed.renew_picture is not None:
+                feed.renew_picture()
 
     # --- What is done with it -----------------------------------------------------------------------------------------
 
@@ -325,11 +451,7 @@ class Tryouts:
 
     def _mark(self, content: Mapping[str, Any], send: Send) -> None:
         """A person says of a span or a time that it is good or bad, or what it is, with a note (F7): a score."""
-        output, said = self._get_output(), content.get("value")
-        value = said if isinstance(said, bool) else str(said or "").strip()
-        if value == "":
-            raise ValidationError("Say in a word what it is, or that it is good or bad.")
-        note = str(content.get("note") or "").strip() or None
+        output, (value, note) = self._get_output(), _read_label(content)
         time = content.get("range")
         span_id = self._find_span(content).span_id if time is None else None
         name = "label" if isinstance(value, str) else "mark"
@@ -365,7 +487,10 @@ class Tryouts:
             tryout.is_over.wait(_RESULT_LIMIT_S)
         if tryout is None or tryout.result is None:
             raise ValidationError("It is still going on: wait for its end.")
-        send({"source": describe_edit(tryout.result, _get_namespace())})
+        made = tryout.result
+        if isinstance(made, MapResult):  # of rows that fork: what one of them has changed
+            made = next(each.output for each in made if each.output is not None and not each.reused)
+        send({"source": describe_edit(made, _get_namespace())})
 
     def _bind(self, tryout: Tryout, word: str) -> str | None:
         """Have a variable of the notebook hold it."""
@@ -379,7 +504,8 @@ class Tryouts:
     def _choose_variable(self, word: str) -> str:
         """A name that nothing in the notebook has."""
         output, taken = self._output(), _get_namespace()
-        own = next((name for name, value in _list_variables() if value is output), "ensemble")
+        ours = (output, None if self._rows is None else self._rows.result)
+        own = next((name for name, value in _list_variables() if any(value is each for each in ours)), "ensemble")
         name, number = f"{own}_{word}", 1
         names = {*taken, *(each.variable for each in self._tryouts.values())}
         while name in names:
@@ -402,6 +528,19 @@ class Tryouts:
         if span.kind is SpanKind.ATTEMPT and span.parent is not None:
             return span.parent
         return span
+
+
+def _read_label(content: Mapping[str, Any]) -> tuple[bool | str, str | None]:
+    """What a person says, and the note.
+
+    Raises:
+        ValidationError: nothing is said.
+    """
+    said = content.get("value")
+    value = said if isinstance(said, bool) else str(said or "").strip()
+    if value == "":
+        raise ValidationError("Say in a word what it is, or that it is good or bad.")
+    return value, str(content.get("note") or "").strip() or None
 
 
 def list_replies(rerun: Rerun) -> list[dict[str, Any]]:

@@ -4,6 +4,8 @@ import { type Extent, fitRun } from "../layout/time-scale";
 import type { View } from "../view/view";
 import type { Places } from "./fork-rows";
 
+const across = (spans: readonly string[], from: Places, to: Places): string[] => spans.flatMap((span) => to.find(span, from) ?? []);
+
 /** Links the view of a run and that of a fork of it until the signal aborts. */
 export function linkViews(origin: View, fork: View, places: { own: Places; origins: Places }, end: AbortSignal): void {
   const stops: (() => void)[] = [];
@@ -26,8 +28,9 @@ export function linkViews(origin: View, fork: View, places: { own: Places; origi
     const { spans, time } = one.present.selection;
     const [from, to] = one === origin ? [places.origins, places.own] : [places.own, places.origins];
     stops.push(spans.subscribe(quietly(() => {
-      const found = spans.peek().flatMap((span) => to.find(span, from) ?? []);
-      if (found.length > 0) other.selectAll(found);
+      const [found, shared] = [across(spans.peek(), from, to), across(other.present.selection.spans.peek(), to, from)];
+      // What the other one has alone stays selected there.
+      if (found.length > 0 && shared.join() !== spans.peek().join()) other.selectAll(found);
     })));
     stops.push(time.subscribe(quietly(() => {
       const ms = time.peek();

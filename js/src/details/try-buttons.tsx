@@ -3,6 +3,7 @@
 import type { VNode } from "preact";
 import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
+import { lackOf } from "../view/tryable";
 import type { View } from "../view/view";
 import type { KnownKind } from "../wire/kinds";
 import type { Row } from "../wire/rows";
@@ -28,8 +29,7 @@ interface Props {
 export function TryButtons({ row, view, connection, onTry }: Props): VNode | null {
   const way = entryOf(WAYS, row.kind);
   if (!way || row.delta) return null;
-  const why = connection === null ? "Run the cell in a kernel" : connection.isUnreachable.value ? "Run the cell again, since its kernel is gone,"
-    : !view.present.isOver ? "Wait for the end of the run" : null;
+  const why = lackOf(view, connection);
   if (why) return <p class="et-try">{why} to {way === "call" ? "edit this call and run it again" : WORDS[way].toLowerCase()}.</p>;
   return (
     <div class="et-try">

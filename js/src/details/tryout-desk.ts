@@ -2,6 +2,7 @@
 // connection to the feed of each run that came of it, which goes by that of the run itself.
 
 import type { KernelConnection } from "../kernel/connection";
+import { GONE, LATE, LATE_MS } from "../view/tryable";
 import type { Bytes } from "../wire/columns";
 import { isObject, type JsonObject } from "../wire/guards";
 
@@ -60,9 +61,6 @@ export interface Answer {
   readonly source?: unknown;
 }
 
-const LATE_MS = 2500;
-const LATE = "The kernel has not answered yet. While it is busy with a cell, what is asked here may wait until that is over.";
-
 export class Desk {
   /** In the order in which they began. */
   forks: readonly Tryout[] = [];
@@ -92,7 +90,7 @@ export class Desk {
       clearTimeout(late);
       hear(answer);
     });
-    if (!this.#connection.post({ ...message, kind: "tryout", number })) hear({ error: "The kernel is gone: run the cell again." });
+    if (!this.#connection.post({ ...message, kind: "tryout", number })) hear({ error: GONE });
   }
 
   /** The run that came of a tryout. */

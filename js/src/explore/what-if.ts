@@ -1,6 +1,7 @@
 // How long a run would have taken under other conditions (W138): what a person wants to be different, and what the kernel says to that.
 
 import type { KernelConnection } from "../kernel/connection";
+import { GONE, lackOf } from "../view/tryable";
 import type { View } from "../view/view";
 import { isObject } from "../wire/guards";
 
@@ -45,11 +46,9 @@ export class WhatIf {
 
   /** What has to be done before it can be asked, in words; null where it can. */
   get lacks(): string | null {
-    const { connection, view } = this;
-    if (!connection) return "Run the cell in a kernel";
-    if (connection.isUnreachable.value) return "Run the cell again, since its kernel is gone,";
-    if (!view.present.isOver) return "Wait for the end of the run";
-    return view.layout.value.tracks.some(({ row }) => row.delta) ? "Look at one run by itself" : null;
+    const lack = lackOf(this.view, this.connection);
+    if (lack) return lack;
+    return this.view.layout.value.tracks.some(({ row }) => row.delta) ? "Look at one run by itself" : null;
   }
 
   toggle(): void {
@@ -70,7 +69,7 @@ export class WhatIf {
     if (!this.isAsking) this.prediction = null;
     else if (!this.connection?.post({ kind: "tryout", act: "predict", number: this.#number, scenario: { max_concurrency: places, speedup, drop_waits: wait === "all" || [wait].filter(Boolean) } })) {
       this.isAsking = false;
-      this.error = "The kernel is gone: run the cell again.";
+      this.error = GONE;
     }
     this.redraw();
   }
