@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.built_view import open_view
+from tests.browser.lab import find_axe_faults
 from tests.browser.scenes import run_report, show_saved
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ def test_the_switch_is_one_stop_of_tab_and_arrows_choose_w143(page: Page, addres
     expect(radio(view, "Table")).to_be_checked()
     page.keyboard.press("Tab")
     expect(view.get_by_role("button", name="Playhead", exact=True)).to_be_focused()
+    page.emulate_media(forced_colors="active")
+    outlines = [radio(view, name).evaluate("it => getComputedStyle(it).outlineStyle") for name in ("Table", "Bars")]
+    page.emulate_media(forced_colors="none")
+    assert outlines == ["solid", "none"]
 
 
 def test_messages_show_all_that_was_said_at_full_width_w144(page: Page, address: str) -> None:
@@ -78,5 +83,6 @@ def test_messages_show_all_that_was_said_at_full_width_w144(page: Page, address:
     expect(log).to_contain_text("Find out how large the market is")
     expect(log).to_contain_text("writing")
     assert box_of(log)["width"] > 0.9 * box_of(view)["width"]
+    assert find_axe_faults(view) == []
     place = view.locator(".et-shape-messages")
     assert place.evaluate("it => it.scrollHeight > it.clientHeight && getComputedStyle(it).overflowY") == "auto"

@@ -184,7 +184,7 @@ function Log({ transcript, said, row, view, connection, change }: LogProps): VNo
           </>
         )}
         <span class="et-spring" />
-        <CopyButton label="Copy these messages as text" text={() => writeLog(said, view)}>Copy log</CopyButton>
+        <CopyButton label="Copy log: these messages as text" text={() => writeLog(said, view)}>Copy log</CopyButton>
       </div>
       {transcript.notes.map((note) => <p class="et-none">{note}</p>)}
       <ol ref={place} class="et-log" aria-label="Messages">
