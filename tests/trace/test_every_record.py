@@ -21,6 +21,7 @@ from ensemble_notebook.domain.definitions.definition import Converted
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+from ensemble_notebook.domain.planning.map_design import UntilClear
 from ensemble_notebook.errors import make_recorded_error
 from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, event_to_plain, to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_groups, read_value, write_events, write_record
@@ -49,6 +50,7 @@ VALUES: Final[Mapping[Any, Sequence[Any]]] = {
         CostConfiguration(input_rate="0.0000003", output_rate=1, currency="EUR"),
         CostConfiguration(input_rate=0, output_rate=0),
     ),
+    UntilClear: (UntilClear(level=0.05), UntilClear(level=0.5, score_count=2, score="right", is_="good", seed=7)),
     Any: ({"a": [1, 1.0, "1", True, {"b": None}]}, "text", 45, 45.0, [], {}),
 }
 """Values of each type; the first one stands wherever another field is tried."""
