@@ -54,6 +54,7 @@ def test_c101_the_first_minute_a_team_in_its_graph_and_a_map_that_ends_when_it_i
     photograph("minute-map-light", notebook.page, after_s=8)
     notebook.wait_until_done(2)
     wait_for_text(table, "of 600 runs in")
+    wait_for_text(table, "tersely is better (0.83 beside 0.68;")  # above the table
     photograph("minute-verdict-light", notebook.page, after_s=1)
     notebook.run_to_end(3)
     wait_for_text(notebook.outputs(3), "rows and $0.")
