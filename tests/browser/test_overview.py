@@ -232,6 +232,8 @@ def test_w36_rows_by_tool_and_status_have_what_the_run_has(page: Page, address: 
 def test_w36_live_rows_by_agent_stay_where_they_are_while_work_comes(page: Page, address: str) -> None:
     view = open_view(page, address, "at=1500", width=1000)
     choose(view, "Agent")
+    view.get_by_role("button", name="View", exact=True).click()  # what it offers grows with the run
+    expect(view.get_by_role("region", name="View")).to_have_count(0)
     names = titles(view)
     places = [box_of(row)["y"] for row in view.locator(".et-row").all()]
     bars = len(view.locator(".et-canvas").evaluate("canvas => canvas.listBars()"))
