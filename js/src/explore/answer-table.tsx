@@ -61,7 +61,8 @@ export function AnswerTable({ view, connection, prefix }: Props) {
 
   asker.take();
   const sight: Sight = { store, measure, textOf: (row) => asker.textOf(row) };
-  const all = settled(view, "answers", "", () => tabulateAnswers(store));
+  // Cells that come change no line: of 10,000 these are not made again for each page.
+  const all = useMemo(() => settled(view, "answers", "", () => tabulateAnswers(store)), [store, store.position, run, store.isTicking && Math.floor(view.age.value / 500)]);
   const filter = useMemo(() => readFilter(text, sight), [text, measure, run?.score_names.join(), run?.row_inputs?.join()]);
   const needsTexts = filter.needsTexts || (order !== null && (order.by === "input" || measure === "status"));
   const found = search.shownRows.value;
