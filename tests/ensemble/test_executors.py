@@ -153,7 +153,7 @@ def test_what_can_not_travel_is_refused_before_the_first_row(threads: ThreadPool
 def test_what_processes_can_not_share_is_refused(
     threads: ThreadPoolExecutor, fields: dict[str, Any], message: str
 ) -> None:
-    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm=ScriptedChatModel(responses=["x"]), **fields)
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm=ScriptedChatModel(replies=["x"]), **fields)
     with pytest.raises(ValidationError, match=message):
         ensemble.map([{"word": "a"}], executor=threads)
 

@@ -313,6 +313,6 @@ def test_a_reply_of_a_megabyte_costs_a_cell_little_and_is_not_sent_to_the_page_c
     assert reply["status"] == "ok"
     answer = kernel.bundles(request)[-1]
     assert Page(answer["text/html"]).text.endswith("characters are left out here. All of it: report.raw")
-    # Of these, what shows the timeline is 400 kB (three texts, which come with the first view).
-    assert sum(len(str(message["content"])) for message in kernel.messages) < 600_000
+    # Of these, what shows the timeline is 560 kB (five texts, which come with the first view).
+    assert sum(len(str(message["content"])) for message in kernel.messages) < 700_000
     assert kernel.value("len(report.raw)") == "1100000"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import re
 from collections import defaultdict
@@ -136,7 +137,9 @@ def read_export(path: Path) -> str:
     if path.suffix == ".parquet":
         text: str = pandas.read_parquet(path).to_json(date_format="iso")
         return text
-    return re.sub(r'"saved_at": "[^"]*"', "", path.read_text(encoding="utf-8"))
+    data = path.read_bytes()
+    written = gzip.decompress(data) if path.suffix == ".gz" else data
+    return re.sub(r'"saved_at": "[^"]*"', "", written.decode())
 
 
 def assert_stored(files: Sequence[Path]) -> None:
