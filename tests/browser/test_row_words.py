@@ -101,7 +101,7 @@ def test_w3_w19_rows_tell_of_startups_streamed_words_and_who_waited_for_whom(ope
     photograph("line-light", timeline)
     page.mouse.move(5, 5)
     wait_for(lambda: picture(timeline)["curves"] == 0, 30)
-    row_of(timeline, "find").click()
+    row_of(timeline, "find").locator(".et-title").click()  # beside it stands what pins the row
     wait_for(lambda: picture(timeline)["curves"] == 2, 30)  # and what it waited for itself
     timeline.get_by_role("button", name="Stop").click()
     notebook.wait_until_done(2)
