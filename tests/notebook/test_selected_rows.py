@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,30 +11,20 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from ensemble_notebook import Ensemble, Fail, MapResult, ScriptedChatModel, Task
 from ensemble_notebook.notebook.live.run_feed import find_feed_of
+from tests.support.told_view import ToldView
 
 
-class View:
+class View(ToldView):
     """A view of a map: asks, and keeps what it is told."""
 
     def __init__(self, result: MapResult) -> None:
+        super().__init__()
         assert result.output is not None
         result.timeline  # noqa: B018 - has its feed
         feed = find_feed_of(result.output)
         assert feed is not None
         self.feed = feed
-        self.told: list[dict[str, Any]] = []
-        self._news = threading.Condition()
         self._number = 0
-
-    def send(self, content: dict[str, Any], _buffers: Sequence[Any] | None = None, /) -> None:
-        with self._news:
-            self.told.append(content)
-            self._news.notify_all()
-
-    def wait_for(self, find: Callable[[dict[str, Any]], Any]) -> Any:
-        with self._news:
-            assert self._news.wait_for(lambda: any(find(each) for each in self.told), 20), self.told
-            return next(found for each in self.told if (found := find(each)))
 
     def post(self, act: str, rows: Sequence[int], **content: Any) -> int:
         ids = self.feed.messages.find_tasks()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,30 +15,20 @@ from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, keep_fe
 from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts
 from ensemble_notebook.notebook.live.tryouts import read_parameters, unmask
 from ensemble_notebook.notebook.picture.static_picture import make_messages
+from tests.support.told_view import ToldView
 
 SECRET = "sk-" + "a1B2c3D4e5F6" * 3
 
 
-class View:
+class View(ToldView):
     """A view of a run: asks, and keeps what it is told."""
 
     def __init__(self, output: EnsembleOutput) -> None:
+        super().__init__()
         self.output = output
         self.feed = RunFeed(make_messages(output))
         keep_feed(output, self.feed)
         offer_tryouts(output, self.feed)
-        self.told: list[dict[str, Any]] = []
-        self._news = threading.Condition()
-
-    def send(self, content: dict[str, Any], _buffers: Sequence[Any] | None = None, /) -> None:
-        with self._news:
-            self.told.append(content)
-            self._news.notify_all()
-
-    def wait_for(self, find: Callable[[dict[str, Any]], Any]) -> Any:
-        with self._news:
-            assert self._news.wait_for(lambda: any(find(each) for each in self.told), 20), self.told
-            return next(found for each in self.told if (found := find(each)))
 
     def ask(self, number: int, word: str, **content: Any) -> Any:
         self.feed.receive(self, {"kind": "tryout", "number": number, **content})
