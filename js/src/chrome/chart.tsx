@@ -46,10 +46,12 @@ export function Chart(shown: ShapeProps) {
   }, [view]);
   // Measuring what stands below costs a layout of the page, which no batch needs that leaves the rows as high as they were.
   const rows = useComputed(() => view.layout.value.height).value;
-  const names = useComputed(() => widthOfNames(view.layout.value.tracks, (text) => widthOfText(text, theme.value))).value;
   const shape = view.shape.value;
   const head = view.head.value;
   const isChart = shape === "chart";
+  // Nor does what is covered need to be measured.
+  const known = useRef(0);
+  const names = useComputed(() => (view.shape.value === "chart" ? (known.current = widthOfNames(view.layout.value.tracks, (text) => widthOfText(text, theme.value))) : known.current)).value;
   const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : shape === "graph" ? LEAST_GRAPH : LEAST_ELSE;
   const most = shape === "graph" ? MOST_GRAPH : MOST_HEIGHT;
   const height = Math.min(Math.max(wantedHeight ?? (shape === "graph" ? 0 : rows + head + 1), least), most);
@@ -59,13 +61,15 @@ export function Chart(shown: ShapeProps) {
   }, [view, isScrolling]);
   useEffect(() => effect(() => {
     const top = view.scrollTop.value;
-    if (scrollbar.current) scrollbar.current.scrollTop = top;
-  }), [view, isScrolling]);
+    if (scrollbar.current && isChart) scrollbar.current.scrollTop = top;
+  }), [view, isScrolling, isChart]);
   const whole = chart.current?.clientWidth ?? 900;
   const mostGutter = Math.max(LEAST_GUTTER, Math.round(whole * 0.6));
   const [ownGutter, setOwnGutter] = useState(236);
   // How wide the style sheet makes it is known once the names are there.
-  useLayoutEffect(() => setOwnGutter(gutterOf(chart.current)));
+  useLayoutEffect(() => {
+    if (isChart && wantedGutter === null) setOwnGutter(gutterOf(chart.current));
+  });
   const gutter = wantedGutter === null ? ownGutter : Math.min(wantedGutter, mostGutter);
   return (
     <>

@@ -22,7 +22,7 @@ const LINE = 42;
 const HEAD = 46;
 const NARROW = 520;
 /** Lines above and below those that are seen, so that a scroll finds some there. */
-const AROUND = 4;
+const AROUND = 2;
 /** So many inputs are shown where nobody has chosen. */
 const FEW_INPUTS = 3;
 const DRAG_PX = 5;
@@ -40,6 +40,7 @@ interface Props {
 export function AnswerTable({ view, connection, prefix }: Props) {
   const { store, search } = view;
   store.version.value;
+  store.cellPages.value;
   const run = store.run.value;
   const field = useRef<HTMLDivElement>(null);
   const size = useField(field, view);
@@ -231,7 +232,7 @@ export function AnswerTable({ view, connection, prefix }: Props) {
             const given = line.cells.find(Boolean);
             const isWhole = spansOf(line, all.isCompared).every((span) => chosen.has(span));
             return (
-              <div key={given?.span_id ?? line.name} class="et-tr" role="row" aria-rowindex={at + 2} aria-selected={isDragged(at) || isWhole} data-line={at} data-dimmed={brightCells !== null && !brightCells.has(at)} style={{ ...style, top: `${at * LINE}px` }}>
+              <div key={at % shown.length} class="et-tr" role="row" aria-rowindex={at + 2} aria-selected={isDragged(at) || isWhole} data-line={at} data-dimmed={brightCells !== null && !brightCells.has(at)} style={{ ...style, top: `${at * LINE}px` }}>
                 <span id={idAt(at, 0)} data-at={0} role="rowheader" data-cursor={isAt(cursor, at, 0)} title={line.name}>{line.title}</span>
                 {inputs.map((input, column) => {
                   const value = given ? asker.textOf(given).inputs[input.at] : null;

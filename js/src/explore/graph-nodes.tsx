@@ -15,19 +15,23 @@ interface Props {
   model: GraphModel;
   then: RowsThen;
   theme: Theme;
+  /** The same one as long as only the clock has gone on. */
+  still: object;
   isDimmed: (node: Node) => boolean;
   current: Node | null;
   prefix: string;
   choose: (node: Node, isMore: boolean) => void;
 }
 
-export function NodeCards({ view, model, then, theme, isDimmed, current, prefix, choose }: Props): VNode {
+export function NodeCards({ view, model, then, theme, still, isDimmed, current, prefix, choose }: Props): VNode {
   // A card whose words are the same is the same element, which is not looked at again.
-  const known = useRef(new Map<string, { said: string; card: VNode }>());
+  const known = useRef(new Map<string, Known>());
   const marked = view.selectedSpans.value;
   const cards: VNode[] = [];
-  const next = new Map<string, { said: string; card: VNode }>();
-  const add = (node: Node): void => {
+  const next = new Map<string, Known>();
+  const cardOf = (node: Node): Known => {
+    const kept = known.current.get(node.key);
+    if (kept && kept.still === still && !kept.goesOn && kept.isCurrent === (node === current)) return kept;
     const state = stateOf(node, then);
     const isSelected = node === current || node.members.some(({ span, go }) => go === null && marked.has(span));
     const [paint, row] = [view.paint.value, then.row(node.members[0]?.span ?? "")];
@@ -35,8 +39,11 @@ export function NodeCards({ view, model, then, theme, isDimmed, current, prefix,
     const color = paint && row ? paint.dress(theme).hues[paint.hueOf(row) ?? "idle"] : undefined;
     const isDim = isDimmed(node);
     const said = JSON.stringify([state, color, isDim, isSelected, node === current, node.x, node.y, node.width, node.height, node.place]);
-    const kept = known.current.get(node.key);
-    const entry = kept?.said === said ? kept : { said, card: <Card key={node.key} view={view} node={node} state={state} color={color} isDimmed={isDim} isSelected={isSelected} isCurrent={node === current} id={`${prefix}g${node.place}`} choose={choose} /> };
+    const card = kept?.said === said ? kept.card : <Card key={node.key} view={view} node={node} state={state} color={color} isDimmed={isDim} isSelected={isSelected} isCurrent={node === current} id={`${prefix}g${node.place}`} choose={choose} />;
+    return { said, card, still, goesOn: state.status === "running" || state.status === "waiting", isCurrent: node === current };
+  };
+  const add = (node: Node): void => {
+    const entry = cardOf(node);
     next.set(node.key, entry);
     cards.push(entry.card);
     for (const inner of node.inside) add(inner);
@@ -44,6 +51,15 @@ export function NodeCards({ view, model, then, theme, isDimmed, current, prefix,
   for (const node of model.nodes) if (node.level === 1) add(node);
   known.current = next;
   return <>{cards}</>;
+}
+
+/** A card as it was last. */
+interface Known {
+  said: string;
+  card: VNode;
+  still: object;
+  goesOn: boolean;
+  isCurrent: boolean;
 }
 
 interface CardProps {

@@ -2,7 +2,7 @@
 // screen readers, who walk along it with the arrows as everybody else does.
 
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { LateIcon } from "../elements/late-icon";
 import { waitAt } from "../layout/row-waits";
 import type { Theme } from "../theme/theme";
@@ -49,6 +49,9 @@ export function GraphPane({ view, asker, theme, prefix, change }: Props): VNode 
   const model = asker.model(view.isExpanded.value);
   const then = rowsNow(view);
   const isDimmed = dimmer(view);
+  // As long as this is the same one, what does not go on looks as it did, however late it is by now.
+  const still = useMemo(() => ({}), [model, view.store, view.store.version.value, then.isMoving, view.store.isTicking || then.now, view.highlightedRows.value, view.selectedSpans.value, view.paint.value, theme]);
+  const edges = useMemo(() => model && <GraphEdges model={model} then={then} isDimmed={isDimmed} />, [still]);
   const pane = useRef<HTMLDivElement>(null);
   const [key, setKey] = useState<string | null>(null);
   const camera = useCamera(pane, model);
@@ -94,8 +97,8 @@ export function GraphPane({ view, asker, theme, prefix, change }: Props): VNode 
         {model && model.nodes.length > 0 ? (
           <div class="et-graph-sheet" role="presentation" data-far={camera.place.scale < LEAST_FIT - 0.01}
             style={{ width: `${model.width}px`, height: `${model.height}px`, transform: `translate(${camera.place.x}px, ${camera.place.y}px) scale(${camera.place.scale})`, "--et-scale": camera.place.scale }}>
-            <GraphEdges model={model} then={then} isDimmed={isDimmed} />
-            <NodeCards view={view} model={model} then={then} theme={theme} isDimmed={isDimmed} current={current} prefix={prefix} choose={(node, isMore) => {
+            {edges}
+            <NodeCards view={view} model={model} then={then} theme={theme} still={still} isDimmed={isDimmed} current={current} prefix={prefix} choose={(node, isMore) => {
               setKey(node.key);
               select(view, node, isMore);
             }} />
@@ -125,11 +128,21 @@ function Scroll({ axis, whole, at, act }: ScrollProps): VNode {
   const strip = useRef<HTMLDivElement>(null);
   const put = useRef(0);
   const side = axis === "x" ? "scrollLeft" : "scrollTop";
-  useLayoutEffect(() => {
+  // After the frame, when the page is laid out already: else this would have it done once more.
+  useEffect(() => {
     const element = strip.current as HTMLElement;
-    element[side] = at;
-    put.current = element[side];
-  });
+    let timer: ReturnType<typeof setTimeout>;
+    const frame = requestAnimationFrame(() => {
+      timer = setTimeout(() => {
+        element[side] = at;
+        put.current = element[side];
+      });
+    });
+    return () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+    };
+  }, [side, at, whole]);
   return (
     <div ref={strip} class="et-graph-scroll" data-axis={axis} aria-hidden="true" tabIndex={-1}
       onScroll={({ currentTarget }) => Math.abs(currentTarget[side] - put.current) >= 1 && act(currentTarget[side])}>
@@ -247,6 +260,8 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
   const [place, setPlace] = useState<Place>({ x: EDGE, y: TOP, scale: 1 });
   const [room, setRoom] = useState<readonly [number, number]>([0, 0]);
   const state = useRef({ place, isFitted: true, size: "" }).current;
+  /** How large the pane is: once that is known, nothing is measured while a run goes on. */
+  const sizeOf = (element: HTMLElement): readonly [number, number] => (room[0] > 0 ? room : [element.clientWidth, element.clientHeight]);
   const put = (next: Place, isFitted = false): void => {
     state.place = next;
     state.isFitted = isFitted;
@@ -255,7 +270,8 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
   const fit = (least = LEAST_FIT): void => {
     const element = pane.current;
     if (!element || !model) return;
-    const [width, height] = [element.clientWidth - 2 * EDGE, element.clientHeight - TOP - EDGE];
+    const [across, down] = sizeOf(element);
+    const [width, height] = [across - 2 * EDGE, down - TOP - EDGE];
     const whole = Math.min(width / model.width, height / model.height);
     const scale = Math.min(1, Math.max(whole, least));
     put({ x: EDGE + Math.max(0, (width - model.width * scale) / 2), y: TOP + Math.max(0, (height - model.height * scale) / 2), scale }, true);
@@ -267,7 +283,9 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
   };
   const zoom = (factor: number): void => {
     const element = pane.current;
-    if (element) zoomAt(element.clientWidth / 2, element.clientHeight / 2, factor);
+    if (!element) return;
+    const [width, height] = sizeOf(element);
+    zoomAt(width / 2, height / 2, factor);
   };
   const pan = (x: number, y: number): void => put({ ...state.place, x: state.place.x + x, y: state.place.y + y });
   const reveal = (node: Node, isFitted = false): void => {
@@ -275,8 +293,9 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
     if (!element) return;
     const { x, y, scale } = state.place;
     const [left, top] = [x + node.x * scale, y + node.y * scale];
-    const dx = shift(left, Math.min(node.width, element.clientWidth / scale) * scale, EDGE, element.clientWidth - EDGE);
-    const dy = shift(top, Math.min(node.height, 120) * scale, TOP, element.clientHeight - EDGE);
+    const [width, height] = sizeOf(element);
+    const dx = shift(left, Math.min(node.width, width / scale) * scale, EDGE, width - EDGE);
+    const dy = shift(top, Math.min(node.height, 120) * scale, TOP, height - EDGE);
     if (dx || dy) put({ x: x + dx, y: y + dy, scale }, isFitted);
   };
   // As large as it was, a graph that has grown is moved only where it has no room any more.
@@ -284,17 +303,18 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
     const element = pane.current;
     if (!element || !model) return;
     const { x, y, scale } = state.place;
-    const hasRoom = state.size !== "" && x + model.width * scale <= element.clientWidth && y + model.height * scale <= element.clientHeight;
+    const [width, height] = sizeOf(element);
+    const hasRoom = state.size !== "" && x + model.width * scale <= width && y + model.height * scale <= height;
     if (state.isFitted && !hasRoom) fit();
     state.size = `${model.width}x${model.height}`;
   }, [model]);
-  const latestFit = useRef(fit);
-  latestFit.current = fit;
+  useLayoutEffect(() => {
+    if (room[0] > 0 && state.isFitted) fit();
+  }, [room]);
   useEffect(() => {
     const element = pane.current;
     if (!element || typeof ResizeObserver === "undefined") return;
     const sizes = new ResizeObserver(() => {
-      if (state.isFitted) latestFit.current();
       setRoom([element.clientWidth, element.clientHeight]);
     });
     sizes.observe(element);

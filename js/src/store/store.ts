@@ -38,6 +38,8 @@ export class Store {
 
   /** What stands in the cells of the table of a map (W153), as it came: read where it is shown. */
   readonly cells: unknown[] = [];
+  /** Grows with what came of them alone, since rows, layout and chart are as they were. */
+  readonly cellPages = signal(0);
 
   readonly selection = new Selection();
   /** The run as it was at the time that is selected: what views show in place of it (W35); null: they show it as it is. */
@@ -247,7 +249,7 @@ export class Store {
 
   keepCells(cells: unknown): void {
     this.cells.push(cells);
-    this.version.value += 1;
+    this.cellPages.value += 1;
   }
 
   /** Takes in more of a text; a piece that does not follow what is here is dropped. */
