@@ -80,7 +80,7 @@ class ParentRun:
         self.warn: Callable[[str], None] | None = services.warn
         self.tools: object = None
         self.accounts: tuple[BudgetAccount, ...] = () if around is None else around.accounts
-        self.rate_limits: tuple[RateLimit, ...] = () if around is None else around.rate_limits
+        self.rate_limits: tuple[RateLimit, ...] = spec.rate_limits if around is None else around.rate_limits
         if (budget := spec.budget) is not None and not (
             budget.is_shared and around is not None and around.holds(budget)
         ):

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, TaskNoun
-from ensemble_notebook.domain.definitions.limits import Budget, Pricing, get_currency
+from ensemble_notebook.domain.definitions.limits import Budget, Pricing, RateLimit, get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
@@ -57,6 +57,7 @@ class RunSpec:
         streams: whether replies are streamed, because somebody watches.
         memory: the store of all scopes; None where no task has any.
         text_filter: takes the texts out of what is told of the run; None where they are kept.
+        rate_limits: of the runs around it, where those are in another process; else they are known by themselves.
         pricing: what requests cost, for the budget.
         review_handler: whoever is asked; None where nobody can be.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
@@ -96,6 +97,7 @@ class RunSpec:
     capture_mode: CaptureMode = CaptureMode.OFF
     text_filter: TextFilter | None = None
     budget: Budget | None = None
+    rate_limits: tuple[RateLimit, ...] = ()
     pricing: Pricing | None = None
     review_handler: ReviewHandler | None = None
     person: ReviewHandler | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import threading
 import time
 from collections.abc import Awaitable
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
-from ensemble_notebook.engine.request_limits import RateLimiter, TokenBucket, _buckets
+from ensemble_notebook.engine.rate_limiter import RateLimiter, RateLoan, RatePartsHere, TokenBucket, _buckets
 from ensemble_notebook.errors import RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
@@ -223,3 +224,130 @@ def test_the_error_names_the_limit_and_what_to_do_e37() -> None:
     with pytest.raises(RateLimitTimeoutError, match=r"No place within 0\.5 s under RateLimit\(1, 60\)") as caught:
         asyncio.run(main())
     assert (caught.value.rate_limit, caught.value.wait_timeout) == (limit, 0.5)
+
+
+# --- Parts of a limit, for rows elsewhere -----------------------------------------------------------------------------
+
+
+class Workers:
+    """Workers that others reach only by a way that takes time, and when their requests went through."""
+
+    def __init__(self, limits: list[RateLimit], count: int, clock: LoopClock) -> None:
+        self.limits, self.count, self.clock = limits, count, clock
+        self.times: list[float] = []
+
+    async def run_row(self, requests: int, *, way_there: float = 0.0, way_back: float = 0.0, work: float = 0.0) -> None:
+        loan = RateLoan(self.limits, self, self.count, self.clock)
+        await loan.take()
+        parts = loan.send()
+        await asyncio.sleep(way_there)
+        here = RatePartsHere(self.limits, parts, self.clock)
+        with here.hold():
+            limiter = RateLimiter(self.limits, self.clock)
+        for _ in range(requests):
+            if not limiter.try_pass():
+                await limiter.wait()
+            self.times.append(self.clock.monotonic())
+            await asyncio.sleep(work)
+        left = here.leave()
+        await asyncio.sleep(way_back)
+        loan.settle(left)
+
+    async def run_rows(self, rows: list[tuple[int, float, float, float]]) -> None:
+        free = asyncio.Semaphore(2 * self.count)  # a map has more rows under way than its workers run
+
+        async def run(requests: int, way_there: float, way_back: float, work: float) -> None:
+            async with free:
+                await self.run_row(requests, way_there=way_there, way_back=way_back, work=work)
+
+        await asyncio.gather(*[run(*each) for each in rows])
+
+
+def most_in_a_second(times: list[float]) -> int:
+    return max(sum(at <= other <= at + 1 - 1e-9 for other in times) for at in times)
+
+
+def test_rows_on_two_workers_are_spaced_as_those_in_one_process_e137() -> None:
+    street, limit = Street(), RateLimit(20, 1.0)
+    workers = Workers([limit], 2, street.clock)
+    run_virtual(workers.run_rows([(1, 0.0, 0.0, 0.0)] * 40), street.loop)
+    assert [round(each, 6) for each in sorted(workers.times)] == [round(place / 20, 6) for place in range(40)]
+
+
+def test_a_way_that_takes_time_does_not_slow_workers_down_e137() -> None:
+    street, limit = Street(), RateLimit(20, 1.0)
+    workers = Workers([limit], 2, street.clock)
+    run_virtual(workers.run_rows([(1, 0.005, 0.01, 0.0)] * 200), street.loop)
+    assert max(workers.times) <= 199 / 20 * 1.02
+
+
+ways = st.floats(0, 0.5, allow_nan=False) | st.floats(0, 3, allow_nan=False)
+
+
+@given(
+    st.sampled_from([(20, 1.0), (3, 1.0), (29, 10.0), (1, 2.0), (90, 60.0), (200, 1.0)]),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.integers(0, 4), ways, ways, ways), min_size=1, max_size=40),
+)
+def test_no_second_has_more_than_the_limit_and_one_for_each_worker_e137(
+    limit: tuple[int, float], count: int, rows: list[tuple[int, float, float, float]]
+) -> None:
+    street, rate = Street(), RateLimit(*limit)
+    workers = Workers([rate], count, street.clock)
+    run_virtual(workers.run_rows(rows), street.loop)
+    if workers.times:
+        assert most_in_a_second(workers.times) <= math.ceil(1 / rate.interval_s) + count
+    assert _buckets[rate].lent == 0
+    assert not _buckets[rate].borrowers
+    assert not _buckets[rate].queue
+
+
+def test_two_maps_and_what_is_sent_here_share_one_limit_e137() -> None:
+    street, limit, other = Street(), RateLimit(10, 1.0), RateLimit(5, 1.0)
+    first, second = Workers([limit], 2, street.clock), Workers([other, limit], 2, street.clock)
+    here = [street.request(str(number), limit, at=0.5) for number in range(10)]
+
+    async def main() -> None:
+        rows = [(2, 0.0, 0.0, 0.01)] * 10
+        await asyncio.gather(first.run_rows(rows), second.run_rows(rows), *here)
+
+    run_virtual(main(), street.loop)
+    assert most_in_a_second(second.times) <= 5 + 2
+    everything = [*first.times, *second.times, *(when for when, _ in street.passed)]
+    assert len(everything) == 50
+    assert most_in_a_second(everything) <= 10 + 4
+    assert max(everything) < 49 / 10 * 1.5
+    assert not street.late
+
+
+def test_a_part_that_does_not_come_home_may_have_been_used_just_now_e137() -> None:
+    street, limit = Street(), RateLimit(1, 1.0)
+
+    async def find_wait(*, is_lost: bool = False) -> float:
+        loan = RateLoan([limit], street, 1, street.clock)
+        await loan.take()
+        (part,) = loan.send()
+        await asyncio.sleep(5 if is_lost else 0)
+        if is_lost:
+            loan.settle(None)
+        else:
+            loan.withdraw()
+        return part.wait_s
+
+    async def main() -> None:
+        assert [await find_wait(is_lost=True), await find_wait(), await find_wait()] == [0.0, 1.0, 1.0]
+
+    run_virtual(main(), street.loop)
+
+
+def test_rows_that_ask_for_nothing_use_up_nothing_e137() -> None:
+    street, limit = Street(), RateLimit(1, 1.0, wait_timeout=3.0)
+
+    async def main() -> None:
+        for count in (1, 2):
+            workers = Workers([limit], count, street.clock)
+            await workers.run_rows([(0, 0.001, 0.001, 0.0)] * 100 + [(1, 0.001, 0.001, 0.0)])
+            assert len(workers.times) == 1
+
+    run_virtual(main(), street.loop)
+    assert street.clock.monotonic() < 4

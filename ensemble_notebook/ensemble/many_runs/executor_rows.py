@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import logging
 import os
-import tempfile
-import threading
-import uuid
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
-from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.budget_reservation import BudgetAccount
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.rate_limiter import RateLoan
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
+from ensemble_notebook.ensemble.many_runs.executors import Pool
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, leave_row
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.many_runs.worker import (
@@ -40,8 +34,6 @@ from ensemble_notebook.ensemble.many_runs.worker import (
     Reply,
     RowReport,
     RowRequest,
-    hear_stop,
-    name_start,
     pack,
     pack_ensemble,
     run_row,
@@ -79,14 +71,7 @@ class ExecutorRows:
     def __init__(
         self, ensemble: RunnableEnsemble, prepared: PreparedEnsemble, common: Mapping[str, Any], pool: Pool
     ) -> None:
-        tasks = list_tasks(ensemble)
-        agents = (agent for task in tasks for agent in (task.agent, task.fallback))
-        text = "A rate limit can't hold across processes: leave out executor=, or the rate limit."
-        problems = [
-            Problem(text, owner, "rate_limit")
-            for owner in dict.fromkeys((ensemble, *ensemble.agents, *agents, *tasks))
-            if owner is not None and owner.rate_limit is not None
-        ]
+        problems = []
         if ensemble.memory is not None:
             problems.append(Problem("A memory can't be shared by processes: leave out executor=.", ensemble, "memory"))
         if not isinstance(ensemble.review_handler, AutoReview | None):
@@ -103,7 +88,9 @@ class ExecutorRows:
         travelling = replace(
             ensemble, budget=None, listeners=(), trace_exporter=None, capture_mode=prepared.capture_mode, verbose=False
         )
-        self._packed = pack_ensemble(travelling)
+        parent = find_parent_run()
+        around = () if parent is None else parent.rate_limits
+        self._packed, self._rate_limits = pack_ensemble(travelling, around)
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
         """As a `RunRow`. Called on the map's loop, inside the task of the row."""
@@ -151,18 +138,24 @@ class ExecutorRows:
         accounts = () if parent is None else parent.accounts
         written, _ = write_inputs(self._prepared.written, values)
         for _ in range(_MOST_STARTS):
-            grant = None
+            grant = Grant(loan=RateLoan(self._rate_limits, self._pool, self._pool.most_rows))
             if accounts:
                 items = list_known_items(graph, values)
                 taken = estimate(self._ensemble, graph, written, datetime.now(UTC), items)
-                grant = await reserve_grant(accounts, taken)
+                grant = await reserve_grant(accounts, taken, grant.loan)
+            try:
+                await grant.loan.take()
+            except BaseException:
+                grant.withdraw()
+                raise
             request = RowRequest(
                 run_id=run_id,
                 stop=self._pool.stop_name,
                 home=os.getpid(),
                 values=values,
                 only=self._only,
-                grant=None if grant is None else grant.budget,
+                grant=grant.budget,
+                rates=grant.loan.send(),
                 scorers=self._pool.scorers,
             )
             try:
@@ -171,8 +164,8 @@ class ExecutorRows:
                 continue
         raise LostRowError(f"The row was started {_MOST_STARTS} times, and its worker died each time.")
 
-    async def _ask(self, request: RowRequest, grant: Grant | None) -> RowReport:
-        """Send the row, and wait for it. Its grant is settled when it is back, whoever waits for it then.
+    async def _ask(self, request: RowRequest, grant: Grant) -> RowReport:
+        """Send the row, and wait for it. What it was granted is settled when it is back, whoever waits for it then.
 
         Raises:
             LostRowError: it can't be sent, or did not come back.
@@ -180,11 +173,9 @@ class ExecutorRows:
         try:
             call: Future[Reply] = self._pool.submit(run_row, self._packed, pack(request))
         except Exception as error:
-            if grant is not None:
-                grant.withdraw()
+            grant.withdraw()
             raise LostRowError(f"The row could not be sent: {type(error).__name__}: {error}") from error
-        if grant is not None:
-            call.add_done_callback(partial(_settle, grant, knows_beginnings=self._pool.knows_beginnings))
+        call.add_done_callback(partial(_settle, grant, knows_beginnings=self._pool.knows_beginnings))
         try:
             await _wait_for(call)
         except asyncio.CancelledError:
@@ -211,7 +202,7 @@ def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> Non
     elif call.cancelled() or call.exception() is not None:
         grant.settle(None)  # nobody knows what a row took that does not come back
     else:
-        grant.settle(call.result().spent)
+        grant.settle(call.result())
 
 
 async def _wait_for(call: Future[Any]) -> None:
@@ -238,11 +229,11 @@ def pack_scorers(functions: Sequence[Scorer], expected: str | None) -> bytes:
     return pack((tuple(functions), expected))
 
 
-# --- Grants: the part of a budget that a row takes along to another process, where it can't spend more ----------------
+# --- Grants: what a row takes along to another process, where it can't take more --------------------------------------
 #
-# A grant is reserved before the row is sent, and settled with what it took when it comes back, be that after the end of
-# the map. If nothing comes back, the whole grant stays booked, so the budget is never exceeded, whatever happens to the
-# worker.
+# That is a part of each budget and of each rate limit. It is taken before the row is sent, and settled when it comes
+# back, be that after the end of the map. If nothing comes back, what may be spent stays booked, so the budget is never
+# exceeded, whatever happens to the worker.
 
 
 class GrantReservation(Reservation):
@@ -259,47 +250,47 @@ class GrantReservation(Reservation):
         return self._amount
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a row may spend, and the accounts where it is reserved.
+    """What a row takes along.
 
     Attributes:
-        budget: the budget of the run in the worker.
+        loan: its parts of rate limits.
+        budget: of the run in the worker; None: nothing limits what it spends.
     """
 
-    budget: Budget
-    _held: Sequence[tuple[BudgetAccount, GrantReservation]]
+    loan: RateLoan
+    budget: Budget | None = None
+    _held: Sequence[tuple[BudgetAccount, GrantReservation]] = ()
 
-    def settle(self, taken: Spending | None) -> None:
-        """Book what the row took. With None, which means unknown, the whole grant stays booked."""
+    def settle(self, reply: Reply | None) -> None:
+        """Book what the row took. With None, which means unknown, all that it might have spent stays booked."""
+        self.loan.settle(None if reply is None else reply.rates)
         for account, reservation in self._held:
-            account.settle(reservation, taken)
+            account.settle(reservation, None if reply is None else reply.spent)
 
     def withdraw(self) -> None:
-        """Release the reservation of a row that was not sent, or not begun."""
+        """Give back what a row had that was not sent, or not begun."""
+        self.loan.withdraw()
         for account, reservation in self._held:
             account.withdraw(reservation)
 
 
-async def reserve_grant(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> Grant | None:
-    """Reserve the most that a row may take, or what is left if that is less. Waits while other rows hold it.
+async def reserve_grant(accounts: Sequence[BudgetAccount], estimate: CostEstimate, loan: RateLoan) -> Grant:
+    """Reserve the most that a row may spend, or what is left if that is less. Waits while other rows hold it.
 
     Args:
         accounts: all accounts that pay for the row.
         estimate: of the row.
-
-    Returns:
-        None if there is no account.
+        loan: its parts of rate limits.
 
     Raises:
         BudgetExceededError: less is left than the row takes at least.
     """
-    if not accounts:
-        return None
     while True:
         amount, budget = _find_amount(accounts, estimate)
         held: list[tuple[BudgetAccount, GrantReservation]] = []
-        grant = Grant(budget, held)
+        grant = Grant(loan=loan, budget=budget, _held=held)
         try:
             for account in accounts:
                 reservation = GrantReservation(amount)
@@ -353,135 +344,3 @@ def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> t
 
 
 _LEAST: Final[dict[str, Any]] = {"max_cost": Decimal("1e-12"), "max_tokens": 1, "max_llm_calls": 1}
-
-
-# --- The executors on which rows can run ------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
-
-logger = logging.getLogger(__name__)
-
-
-def find_pool(executor: Any) -> Pool:
-    """Wrap an executor.
-
-    Raises:
-        ValidationError: it is not an executor that we know.
-    """
-    if isinstance(executor, concurrent.futures.Executor):
-        return FuturesPool(executor)
-    if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "nthreads"):
-        if executor.asynchronous:
-            raise ValidationError(
-                "executor: an asynchronous Dask client can't be used; make it with Client(...) alone."
-            )
-        return DaskPool(executor)
-    raise ValidationError(
-        "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(), or a Dask distributed Client; "
-        f"got {type(executor).__name__}."
-    )
-
-
-class FuturesPool:
-    """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine.
-
-    Attributes:
-        slots: how many rows it runs at the same time.
-        stop_name: what workers know the stop of the map by.
-        knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
-        scorers: functions that look at each row where it runs, packed; empty: none.
-    """
-
-    scorers = b""
-
-    def __init__(self, executor: concurrent.futures.Executor) -> None:
-        self._executor = executor
-        self._calls: set[concurrent.futures.Future[Any]] = set()
-        self.slots = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
-        # Others may allow to cancel a call that runs.
-        self.knows_beginnings = isinstance(
-            executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
-        )
-        file = Path(tempfile.gettempdir(), f"ensemble-stop-{uuid.uuid4().hex}")
-        self.stop_name = str(file)
-        self._stop = file.touch
-        weakref.finalize(self, file.unlink, missing_ok=True)
-
-    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
-        """Run a function."""
-        call = self._executor.submit(function, *arguments)
-        self._calls.add(call)
-        call.add_done_callback(self._forget)  # a method of ours, so that the file outlives the calls
-        return call
-
-    def stop(self) -> None:
-        """Cancel the calls that have not begun, and tell the others to stop. Returns at once.
-
-        Before it is run, a call that can't be cancelled any more sees the file.
-        """
-        self._stop()
-        for call in tuple(self._calls):
-            call.cancel()
-
-    def _forget(self, call: concurrent.futures.Future[Any]) -> None:
-        self._calls.discard(call)
-
-
-class DaskPool:
-    """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
-
-    knows_beginnings = True
-    scorers = b""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._calls: dict[concurrent.futures.Future[Any], Any] = {}
-        self._is_stopped = False
-        self.slots = sum(client.nthreads().values()) or 1
-        self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
-
-    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
-        """As of a `FuturesPool`."""
-        call: concurrent.futures.Future[T] = concurrent.futures.Future()
-        remote = self._client.submit(function, *arguments, pure=False)
-        self._calls[call] = remote
-
-        def take(done: Any) -> None:  # on a thread of Dask
-            self._calls.pop(call, None)
-            if call.set_running_or_notify_cancel():
-                try:
-                    call.set_result(done.result())
-                except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the call
-                    call.set_exception(error)
-            with suppress(Exception):  # the cluster may be gone
-                self._get_event(name_start(done.key)).clear()
-
-        remote.add_done_callback(take)
-        return call
-
-    def stop(self) -> None:
-        """As of a `FuturesPool`; on a thread, since Dask blocks until it has an answer."""
-        if not self._is_stopped:
-            self._is_stopped = True
-            threading.Thread(target=self._stop, name="ensemble-stop", daemon=True).start()
-
-    def _stop(self) -> None:
-        try:
-            self._get_event(self.stop_name).set()
-            self._client.run(hear_stop, self.stop_name, on_error="ignore")
-            for call, remote in tuple(self._calls.items()):
-                if not self._get_event(name_start(remote.key)).is_set() and call.cancel():
-                    remote.cancel()
-        except Exception as error:  # noqa: BLE001 - the cluster may be gone
-            logger.warning("Rows that run on the cluster could not be told to stop: %s", error)
-
-    def _get_event(self, name: str) -> Any:
-        import distributed
-
-        make: Any = distributed.Event  # it has no types
-        return make(name, client=self._client)
-
-
-Pool = FuturesPool | DaskPool
-"""Runs the rows of one map in other threads or processes."""

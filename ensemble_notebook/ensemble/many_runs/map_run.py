@@ -47,7 +47,8 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     take_up,
 )
 from ensemble_notebook.ensemble.many_runs.early_end import EarlierMap, make_early_end
-from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Pool, find_pool, pack_scorers
+from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, pack_scorers
+from ensemble_notebook.ensemble.many_runs.executors import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, RunRow, make_run_ids, run_row_here
@@ -350,6 +351,8 @@ class _MapRun:
         concurrency = self._map_settings.concurrency
         if concurrency is None:
             concurrency = DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
+        if self._pool is not None:
+            self._pool.most_rows = max(1, min(self._pool.slots, concurrency, len(to_run)))
         strategy = ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST
         return self._ensemble._with_rows(tasks, error_strategy=strategy, concurrency=concurrency)
 

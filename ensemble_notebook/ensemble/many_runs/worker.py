@@ -14,18 +14,19 @@ from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cloudpickle
 
 from ensemble_notebook.domain.definitions.definition import Definition, list_given
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.budget_reservation import open_account
 from ensemble_notebook.engine.loop_thread import loop_thread
+from ensemble_notebook.engine.rate_limiter import RatePart, RatePartsHere, RatePartsLeft
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.person import InterruptGuard
 from ensemble_notebook.ensemble.run_handle import SLICE_S, RunHandle
@@ -55,6 +56,7 @@ class RowRequest:
         values: of all template variables.
         only: name of the only task to run; None: all.
         grant: what it may spend; None: no limit.
+        rates: a part of each rate limit that `pack_ensemble` has found.
         scorers: functions that look at it there, packed; empty: none.
     """
 
@@ -64,6 +66,7 @@ class RowRequest:
     values: Mapping[str, Any]
     only: str | None = None
     grant: Budget | None = None
+    rates: Sequence[RatePart] = ()
     scorers: bytes = b""
 
 
@@ -95,10 +98,12 @@ class Reply:
     Attributes:
         report: a packed `RowReport`; a failure of the run is in it.
         spent: what was taken of the grant, with the worst case of requests whose usage never arrived.
+        rates: what is left of its parts of rate limits.
     """
 
     report: bytes
     spent: Spending
+    rates: RatePartsLeft
 
 
 def release_texts(report: RowReport) -> RowReport:
@@ -146,14 +151,17 @@ def run_row(ensemble: bytes, request: bytes) -> Reply:
     asked: RowRequest = unpack(request)
     is_forgotten = _claim(asked)
     grant = None if asked.grant is None else asked.grant.shared()  # so that its account can be read
+    rates = RatePartsHere(_unpack_once(ensemble).rate_limits, asked.rates)
 
     def is_stopped() -> bool:
         return asked.stop in _stops_heard or Path(asked.stop).exists() or _is_orphaned(asked.home) or is_forgotten()
 
-    with InterruptGuard() as guard:  # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too
+    # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too.
+    with rates.hold(), InterruptGuard() as guard:
         report = _run(ensemble, asked, grant, guard, is_stopped)
     account = None if grant is None else open_account(grant)
-    return Reply(pack(release_texts(report)), Spending() if account is None else account.booked + account.held)
+    spent = Spending() if account is None else account.booked + account.held
+    return Reply(pack(release_texts(report)), spent, rates.leave())
 
 
 def _run(
@@ -164,7 +172,8 @@ def _run(
     setting = RunSettings(only=asked.only, is_row=True)
     try:
         definition, prepared = _prepare(ensemble, asked.only)
-        spec = replace(prepared.make_spec(asked.values), budget=grant)
+        around = _unpack_once(ensemble).around
+        spec = replace(prepared.make_spec(asked.values), budget=grant, rate_limits=around)
         source = make_source(setting)
     except EnsembleError as error:
         return RowReport(status=RunStatus.FAILED, error=error)
@@ -207,7 +216,7 @@ def _score(output: EnsembleOutput, asked: RowRequest, is_stopped: Callable[[], b
 @functools.lru_cache(_ENSEMBLES)
 def _prepare(ensemble: bytes, only: str | None) -> tuple[RunnableEnsemble, PreparedEnsemble]:
     """Unpickle and check the ensemble once per worker, not for each row."""
-    definition: RunnableEnsemble = unpack(ensemble)
+    definition = _unpack_once(ensemble).ensemble
     setting = RunSettings(only=only, is_row=True, review_handler=definition.review_handler)
     return definition, PreparedEnsemble(definition, setting, make_source(setting))
 
@@ -230,8 +239,8 @@ def _find_parent(_pid: int) -> int:
 def _claim(asked: RowRequest) -> Callable[[], bool]:
     """Tell Dask's scheduler that the row begins, then ask it for a stop; the map asks in the opposite order.
 
-    So either this start is seen there, or the stop here. A grant is good for one start, and Dask resubmits a task by
-    itself if its worker dies.
+    So either this start is seen there, or the stop here. What is granted is good for one start, and Dask resubmits a
+    task by itself if its worker dies.
 
     Returns:
         Whether the scheduler has forgotten the row meanwhile, since the map's process is gone.
@@ -250,8 +259,8 @@ def _claim(asked: RowRequest) -> Callable[[], bool]:
     client = distributed.get_client()
     key = worker.get_current_task()
     start = distributed.Event(name_start(key), client=client)
-    if asked.grant is not None and start.is_set():
-        raise GrantUsedError("The worker that had this row is gone, with the grant that it had for it.")
+    if (asked.grant is not None or asked.rates) and start.is_set():
+        raise GrantUsedError("The worker that had this row is gone, with what it had been granted.")
     start.set()
     if distributed.Event(asked.stop, client=client).is_set():
         hear_stop(asked.stop)
@@ -268,7 +277,13 @@ _FAULTS = (pickle.PicklingError, TypeError, AttributeError, ValueError, Recursio
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
+    def __init__(self, stream: io.BytesIO, rate_limits: list[RateLimit]) -> None:
+        super().__init__(stream)
+        self._rate_limits = rate_limits
+
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, RateLimit):  # wherever it is, in a tool or a function, too
+            self._rate_limits.append(value)
         if isinstance(value, Definition):
             return make_blank, (type(value),), get_state(value), None, None, set_state
         if isinstance(value, MappingProxyType):
@@ -284,8 +299,13 @@ def pack(value: Any) -> bytes:
     Raises:
         Exception: something in it can't be pickled.
     """
+    return _pack(value, [])
+
+
+def _pack(value: Any, rate_limits: list[RateLimit]) -> bytes:
+    """As `pack`; the list gets all rate limits that are met on the way, once each."""
     stream = io.BytesIO()
-    _Pickler(stream).dump(value)
+    _Pickler(stream, rate_limits).dump(value)
     return stream.getvalue()
 
 
@@ -297,14 +317,36 @@ def unpack(data: bytes) -> Any:
 _unpack_once: Final = functools.lru_cache(_ENSEMBLES)(unpack)
 
 
-def pack_ensemble(ensemble: RunnableEnsemble) -> bytes:
-    """Pickle an ensemble, with its live objects.
+class SentEnsemble(NamedTuple):
+    """What each row is sent with.
+
+    Attributes:
+        ensemble: with its live objects.
+        around: rate limits that all its requests pass beside its own.
+        rate_limits: all that there are, those inside the ensemble included, once each.
+    """
+
+    ensemble: RunnableEnsemble
+    around: tuple[RateLimit, ...]
+    rate_limits: list[RateLimit]
+
+
+def pack_ensemble(ensemble: RunnableEnsemble, around: tuple[RateLimit, ...]) -> tuple[bytes, list[RateLimit]]:
+    """Pickle an ensemble as a `SentEnsemble`.
+
+    Args:
+        ensemble: what runs.
+        around: rate limits that all its requests pass beside its own.
+
+    Returns:
+        The bytes, and all rate limits that there are, in the order in which the worker has them.
 
     Raises:
         ValidationError: lists every object in it that can't be pickled.
     """
+    found: list[RateLimit] = []
     try:
-        return pack(ensemble)
+        return _pack(SentEnsemble(ensemble, around, found), found), found  # the list itself is written last
     except _FAULTS as error:
         reason = summarize_error(error)
 

@@ -1,0 +1,149 @@
+"""The executors on which rows can run: how rows are submitted there, and told to stop."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import os
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ensemble_notebook.ensemble.many_runs.worker import hear_stop, name_start
+from ensemble_notebook.errors import ValidationError
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+def find_pool(executor: Any) -> Pool:
+    """Wrap an executor.
+
+    Raises:
+        ValidationError: it is not an executor that we know.
+    """
+    if isinstance(executor, concurrent.futures.Executor):
+        return FuturesPool(executor)
+    if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "nthreads"):
+        if executor.asynchronous:
+            raise ValidationError(
+                "executor: an asynchronous Dask client can't be used; make it with Client(...) alone."
+            )
+        return DaskPool(executor)
+    raise ValidationError(
+        "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(), or a Dask distributed Client; "
+        f"got {type(executor).__name__}."
+    )
+
+
+class FuturesPool:
+    """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine.
+
+    Attributes:
+        slots: how many rows it runs at the same time.
+        most_rows: how many of the map are under way at most, where a rate limit is divided among them.
+        stop_name: what workers know the stop of the map by.
+        knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
+        scorers: functions that look at each row where it runs, packed; empty: none.
+    """
+
+    scorers = b""
+    most_rows = 1
+
+    def __init__(self, executor: concurrent.futures.Executor) -> None:
+        self._executor = executor
+        self._calls: set[concurrent.futures.Future[Any]] = set()
+        self.slots = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        # Others may allow to cancel a call that runs.
+        self.knows_beginnings = isinstance(
+            executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
+        )
+        file = Path(tempfile.gettempdir(), f"ensemble-stop-{uuid.uuid4().hex}")
+        self.stop_name = str(file)
+        self._stop = file.touch
+        weakref.finalize(self, file.unlink, missing_ok=True)
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """Run a function."""
+        call = self._executor.submit(function, *arguments)
+        self._calls.add(call)
+        call.add_done_callback(self._forget)  # a method of ours, so that the file outlives the calls
+        return call
+
+    def stop(self) -> None:
+        """Cancel the calls that have not begun, and tell the others to stop. Returns at once.
+
+        Before it is run, a call that can't be cancelled any more sees the file.
+        """
+        self._stop()
+        for call in tuple(self._calls):
+            call.cancel()
+
+    def _forget(self, call: concurrent.futures.Future[Any]) -> None:
+        self._calls.discard(call)
+
+
+class DaskPool:
+    """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
+
+    knows_beginnings = True
+    scorers = b""
+    most_rows = 1
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._calls: dict[concurrent.futures.Future[Any], Any] = {}
+        self._is_stopped = False
+        self.slots = sum(client.nthreads().values()) or 1
+        self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """As of a `FuturesPool`."""
+        call: concurrent.futures.Future[T] = concurrent.futures.Future()
+        remote = self._client.submit(function, *arguments, pure=False)
+        self._calls[call] = remote
+
+        def take(done: Any) -> None:  # on a thread of Dask
+            self._calls.pop(call, None)
+            if call.set_running_or_notify_cancel():
+                try:
+                    call.set_result(done.result())
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the call
+                    call.set_exception(error)
+            with suppress(Exception):  # the cluster may be gone
+                self._get_event(name_start(done.key)).clear()
+
+        remote.add_done_callback(take)
+        return call
+
+    def stop(self) -> None:
+        """As of a `FuturesPool`; on a thread, since Dask blocks until it has an answer."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            threading.Thread(target=self._stop, name="ensemble-stop", daemon=True).start()
+
+    def _stop(self) -> None:
+        try:
+            self._get_event(self.stop_name).set()
+            self._client.run(hear_stop, self.stop_name, on_error="ignore")
+            for call, remote in tuple(self._calls.items()):
+                if not self._get_event(name_start(remote.key)).is_set() and call.cancel():
+                    remote.cancel()
+        except Exception as error:  # noqa: BLE001 - the cluster may be gone
+            logger.warning("Rows that run on the cluster could not be told to stop: %s", error)
+
+    def _get_event(self, name: str) -> Any:
+        import distributed
+
+        make: Any = distributed.Event  # it has no types
+        return make(name, client=self._client)
+
+
+Pool = FuturesPool | DaskPool
+"""Runs the rows of one map in other threads or processes."""
