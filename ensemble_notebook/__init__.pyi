@@ -46,7 +46,9 @@ from .domain.definitions.task import GuardrailResult as GuardrailResult
 from .domain.definitions.task import Task as Task
 from .domain.definitions.templates import PromptTexts as PromptTexts
 from .domain.definitions.tool import AgentTool as AgentTool
+from .domain.definitions.tool import ReviewedCall as ReviewedCall
 from .domain.definitions.tool import TaskInput as TaskInput
+from .domain.definitions.tool import Tool as Tool
 from .domain.definitions.tool import ToolResult as ToolResult
 from .domain.definitions.tool import human_input as human_input
 from .domain.events import BudgetWarning as BudgetWarning
@@ -119,6 +121,7 @@ from .ensemble.many_runs.rerun import Rerun as Rerun
 from .ensemble.many_runs.rerun_run import RerunHandle as RerunHandle
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
+from .ensemble.review_handlers import leave_pending as leave_pending
 from .ensemble.run_handle import RunHandle as RunHandle
 from .ensemble.run_handle import RunStream as RunStream
 from .errors import AbsentObjectError as AbsentObjectError

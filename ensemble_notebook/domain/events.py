@@ -25,6 +25,7 @@ from ensemble_notebook.domain.definitions.enums import (
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit, Spending
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.event import Event as Event  # noqa: PLC0414 - so that it is exported
@@ -563,6 +564,7 @@ class ToolCallCompleted(Event):
         error: what the tool raised; None if it raised nothing.
         structured_output: the value that a `ToolResult` had beside its text.
         reused: whether the answer is from an earlier run, so that the tool was not called.
+        pending: what waits for an answer, where it was not made for want of one; else None.
     """
 
     tool: str
@@ -573,6 +575,7 @@ class ToolCallCompleted(Event):
     error: BaseException | None = None
     structured_output: Any = None
     reused: bool = False
+    pending: PendingCall | None = None
 
     @property
     def is_executed(self) -> bool:

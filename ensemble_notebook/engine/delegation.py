@@ -442,6 +442,7 @@ class DelegationCall:
             rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
             approve=tools.gates.make_tool_gate(node, agent),
             ask_again=tools.gates.make_repeat_gate(node, agent),
+            review_call=tools.gates.calls.make_gate(node, agent),
             mends_calls=tools.gates.may_mend_calls(node),
         )
 

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.definitions.review import (
     name_reviewer,
 )
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
-from ensemble_notebook.domain.seams.chat_port import set_asking_span
+from ensemble_notebook.domain.seams.chat_port import CallLeftPending, set_asking_span
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
@@ -36,12 +36,21 @@ _BY_DEFAULT: Final = {
     OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
     OnTimeout.CONTINUE: ReviewDecision.approve(),
 }
-CONSEQUENCES: Final = {
+_CONSEQUENCES: Final = {
     OnTimeout.EXIT_EARLY: "the run ends early",
     OnTimeout.CONTINUE: "it goes on as it is",
     OnTimeout.FAIL: "it counts as failed",
 }
 """Of a review that nobody answers."""
+
+
+def describe_consequence(request: ReviewRequest) -> str:
+    """What happens if nobody answers, as a sentence without its end."""
+    if request.call_id is not None:
+        return "it is not made, and waits for an answer"
+    return _CONSEQUENCES[request.on_timeout]
+
+
 _LEFT: Final = {
     NOBODY_TO_ASK: (ExitReason.NOBODY_TO_ASK, "nobody could be asked"),
     ON_TIMEOUT: (ExitReason.USER_EXIT_EARLY, "nobody answered in time"),
@@ -58,13 +67,15 @@ class ReviewQueue:
         row: name of the row that the run is part of, in a map; None elsewhere.
 
     Attributes:
+        row: as above.
         left: why the run was ended by a review, in words; None as long as it was not.
     """
 
     def __init__(self, services: RunServices, row: str | None) -> None:
         self._services = services
         self._handler = services.spec.review_handler
-        self._row = row
+        self.row = row
+        self._is_late = False  # nobody has answered about a call in time, so nobody is asked about others
         self._unanswered: set[str | None] = set()  # tools whose questions it was said of that nobody answers them
         self.left: str | None = None
 
@@ -88,7 +99,11 @@ class ReviewQueue:
         self._services.warn(f"{who} had a question for a person, and {NOBODY_HERE}.")
 
     async def ask(
-        self, request: ReviewRequest, around: SpanEmitter, handler: ReviewHandler | None = None
+        self,
+        request: ReviewRequest,
+        around: SpanEmitter,
+        handler: ReviewHandler | None = None,
+        given: ReviewAnswer | None = None,
     ) -> ReviewAnswer:
         """The answer to a request, in a span inside `around`, after all questions before it are answered.
 
@@ -96,21 +111,26 @@ class ReviewQueue:
             request: what to ask.
             around: the task, phase or tool call that it is about.
             handler: whom to ask instead of the run's own, e.g. the reviewer of a phase.
+            given: the answer, where somebody has given it before; then nobody is asked.
 
         Raises:
+            CallLeftPending: it is about a call of a reviewed tool, and nobody answered in time, or could be asked.
             ReviewTimeoutError: nobody answered in time, or could be asked, and `on_timeout` is *fail*.
             EnsembleError: the handler gave something else than a `ReviewDecision`.
             Exception: what the handler raised.
         """
         async with self._lock:
             reviewer = handler or self._handler
-            if self.left is not None and reviewer is not None:  # one who has left is not asked again
+            if self.left is not None and reviewer is not None and given is None:  # who has left is not asked again
                 return ReviewAnswer(ReviewDecision.exit_early())
-            request = dataclasses.replace(request, row=self._row)
+            request = dataclasses.replace(request, row=self.row)
             # One who is asked by other runs, too, is waited for.
-            async with reviewer.turn() if isinstance(reviewer, SharedReviewer) else nullcontext():
-                ask = functools.partial(self._get_answer, request, reviewer)
+            shared = reviewer if isinstance(reviewer, SharedReviewer) and given is None else None
+            async with nullcontext() if shared is None else shared.turn():
+                ask = functools.partial(self._get_answer, request, reviewer, given)
                 asking = functools.partial(self._services.source.review, request, ask)
+                if request.call_id is not None:  # an answer counts once: none of a recording or an earlier run does
+                    asking = ask
                 answer = await self._ask(request, around.child(), asking)
             if answer.decision.verdict is Verdict.EXIT_EARLY:
                 reason, self.left = _LEFT.get(answer.by or "", _SOMEBODY_LEFT)
@@ -152,6 +172,8 @@ class ReviewQueue:
             fault = error
             if isinstance(error, ReviewTimeoutError):
                 by = ON_TIMEOUT if error.timeout_s else NOBODY_TO_ASK
+            if isinstance(error, CallLeftPending):
+                by, status, fault = error.by, SpanStatus.SKIPPED, None
             if (abandonment := abandonment_in(error)) is not None:  # nothing broke: it is not to go on
                 status = SpanStatus.SKIPPED
                 fault = abandonment if isinstance(abandonment, BudgetExceededError) else None
@@ -167,18 +189,23 @@ class ReviewQueue:
                 error=fault,
                 by=by,
             )
-            if by == NOBODY_TO_ASK and self.left is None:
-                about = f"The review of {_describe(request)} was not answered, so {CONSEQUENCES[request.on_timeout]}"
+            if by == NOBODY_TO_ASK and self.left is None and request.call_id is None:
+                about = f"The review of {_describe(request)} was not answered, so {describe_consequence(request)}"
                 self._services.warn(f"{about}: {NOBODY_HERE}.")
         return answer
 
-    async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> ReviewAnswer:
-        """What the reviewer decides, or `on_timeout` where time runs out, or nobody is there."""
+    async def _get_answer(
+        self, request: ReviewRequest, handler: ReviewHandler | None, given: ReviewAnswer | None = None
+    ) -> ReviewAnswer:
+        """What was `given`, or the reviewer decides, or `on_timeout` where time runs out, or nobody is there."""
+        if given is not None:
+            return given
         label, by, late_s = f"review of {_describe(request)}", NOBODY_TO_ASK, 0.0
-        if handler is not None:
+        is_call = request.call_id is not None
+        if handler is not None and not (is_call and self._is_late):
             shared = handler if isinstance(handler, SharedReviewer) else None
-            if shared is not None and (given := shared.find_answer(request)) is not None:
-                return ReviewAnswer(*given)
+            if shared is not None and (known := shared.find_answer(request)) is not None:
+                return ReviewAnswer(*known)
             function = handler if shared is None else shared.handler
             limit = asyncio.timeout(request.timeout)
             try:
@@ -190,6 +217,9 @@ class ReviewQueue:
             except TimeoutError:  # a handler raises it, too, where nobody can be asked
                 if limit.expired():
                     by, late_s = ON_TIMEOUT, request.timeout or 0.0
+        if is_call:
+            self._is_late = self._is_late or by == ON_TIMEOUT
+            raise CallLeftPending(by)
         made = _BY_DEFAULT.get(request.on_timeout)
         if made is None:
             reason = f" within {late_s} s. Raise the review's timeout." if late_s else f": {NOBODY_HERE}."
@@ -280,12 +310,15 @@ class SharedReviewer:
             self._is_taken = False
 
     def find_answer(self, request: ReviewRequest) -> tuple[ReviewDecision, str] | None:
-        """What was decided about this gate for all rows, and by whom; None where it is to be asked."""
-        return None if request.row is None else self._answers.get(_find_gate(request))
+        """What was decided about this gate for all rows, and by whom; None where it is to be asked.
+
+        A call that may have been made before is asked about by itself.
+        """
+        return None if request.row is None or request.is_unknown else self._answers.get(_find_gate(request))
 
     def keep_answer(self, request: ReviewRequest, decision: ReviewDecision) -> None:
         """Remember a decision that is for all rows. A text that was edited or sent back is that of one row alone."""
-        if decision.for_all and request.row is not None and decision.verdict in _FOR_ALL:
+        if decision.for_all and request.row is not None and not request.is_unknown and decision.verdict in _FOR_ALL:
             self._answers[_find_gate(request)] = decision, name_reviewer(self.handler)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.seams.call_answers import CallAnswers
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.budget_reservation import BudgetAccount, open_account
@@ -35,6 +36,7 @@ class RunServices:
         warn: says something about the run as a whole.
         parent: the run in whose task this one was begun; None where it was begun in none.
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
+        answers: to the calls of tools that wait in the run that this one goes on with; None where there is none.
     """
 
     spec: RunSpec
@@ -48,6 +50,11 @@ class RunServices:
     warn: Callable[[str], None]
     parent: ParentRun | None
     kept_tasks: KeptTasks | None
+    answers: CallAnswers | None = None
+
+    def find_answers(self) -> CallAnswers | None:
+        """The answers to calls that wait, be they given to this run or to one around it."""
+        return self.answers or (None if self.parent is None else self.parent.answers)
 
 
 # A context variable goes along into async functions and onto the threads of sync ones.
@@ -61,6 +68,7 @@ class ParentRun:
         spec: the run.
         source: where its models come from: a recording is written, or answers, for the runs inside, too.
         kept_tasks: of earlier runs, and where its own are kept; None where nothing is.
+        answers: as of `RunServices.find_answers`.
         row: name of the row that it is part of, in a map; None elsewhere.
         accounts: what it spends from, those of its own parents first.
         rate_limits: that all its requests pass, those of its own parents first.
@@ -75,6 +83,7 @@ class ParentRun:
         self.spec = spec
         self.source = services.source
         self.kept_tasks = services.kept_tasks
+        self.answers = services.find_answers()
         self.row: str | None = spec.row or (None if around is None else around.row)
         self.exit_early: Callable[[ExitReason, str], None] | None = services.exit_early
         self.warn: Callable[[str], None] | None = services.warn

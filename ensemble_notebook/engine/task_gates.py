@@ -26,6 +26,7 @@ from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
 from ensemble_notebook.engine.agent.agent_request import RepeatGate, ToolGate
 from ensemble_notebook.engine.agent.toolbox import EngineTool
+from ensemble_notebook.engine.call_gates import CallGates
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.review_queue import ReviewQueue
 from ensemble_notebook.engine.run_spec import ResolvedTask
@@ -51,14 +52,20 @@ _is_mending_forbidden: Final[ContextVar[bool]] = ContextVar("ensemble_is_mending
 
 
 class TaskGates:
-    """The gates of all tasks of one run. Where nobody can be asked, the `on_timeout` of each decides at once."""
+    """The gates of all tasks of one run. Where nobody can be asked, the `on_timeout` of each decides at once.
+
+    Attributes:
+        calls: the gates of single calls of reviewed tools.
+    """
 
     def __init__(
         self,
         review_queue: ReviewQueue,
         policy: ReviewPolicy,
         note_passed: Callable[[TaskNode, ReviewTiming, ReviewAnswer, ReviewHandler | None], None],
+        calls: CallGates,
     ) -> None:
+        self.calls = calls
         self._review_queue = review_queue
         self._policy = policy
         self._note_passed = note_passed

@@ -192,6 +192,10 @@ class Ensemble(RunnableEnsemble):
                 unless its tool is named here.
             anyway: with `resume`, go on although another run, here or in another process, goes on from there now, which
                 is refused otherwise, since both would pay for the rest.
+            answers: with `resume`, answers to calls of reviewed tools that wait there, by the ids that
+                `EnsembleOutput.pending` lists: ``"approve"``, a `ReviewDecision`, or a mapping with ``decision``
+                (``"approve"``, ``"edit"`` or ``"reject"``), ``arguments``, ``reason``, ``by`` and ``always``. Each
+                counts once.
             continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
                 continues the conversation of the task of the same name there. Or a list of messages, for the only task
                 that has an agent.

@@ -26,6 +26,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
 from ensemble_notebook.domain.outputs.conversation import Messages
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Metrics, Skipped, TaskOutput
@@ -335,6 +336,14 @@ class EnsembleOutput(Scorable, Pickled):
     def plot(self) -> Plots:
         """Figures of the run: ``plot.tokens()``, ``cost()``, ``waterfall()`` and ``concurrency()``. Needs Altair."""
         return self.trace.plot
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls of reviewed tools that wait for an answer, those of runs inside too; secrets are masked in them.
+
+        ``ensemble.run(resume=output, answers={id: "approve"})`` answers one, here or in another process.
+        """
+        return self.trace.pending
 
     @property
     def metrics(self) -> Metrics:

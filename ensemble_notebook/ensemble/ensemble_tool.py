@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.nested_ensemble import NestedEnsemble, find_final_output
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, TaskInput, get_core_tool
 from ensemble_notebook.engine.events.nested_events import find_calling_span
 from ensemble_notebook.engine.task.handler_runner import leave_with, tell_warnings
 from ensemble_notebook.errors import ValidationError
@@ -53,5 +55,22 @@ async def _run(ensemble: NestedEnsemble, tool: str, /, **inputs: str) -> str:
 
 def find_ensemble(tool: Any) -> Any:
     """The ensemble that a tool runs; None of any other tool."""
-    call = getattr(tool, "coroutine", None)
+    call = getattr(get_core_tool(tool), "coroutine", None)
     return call.args[0] if isinstance(call, functools.partial) and call.func is _run else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowHandler:
+    """The handler of the tasks of a map.
+
+    Attributes:
+        run: runs the row of a task.
+        ensembles: what runs for each row, by the name of its task, so that a call in it can be made again.
+    """
+
+    run: Callable[[TaskInput], Coroutine[Any, Any, str]]
+    ensembles: Mapping[str, EnsembleDefinition]
+
+    def __call__(self, given: TaskInput) -> Coroutine[Any, Any, str]:
+        """Run the row."""
+        return self.run(given)

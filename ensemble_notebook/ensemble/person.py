@@ -31,7 +31,7 @@ from ensemble_notebook.domain.definitions.review import (
 from ensemble_notebook.domain.events import Event, ReviewAnswered, ReviewRequested
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.engine.review_queue import CONSEQUENCES, SharedReviewer
+from ensemble_notebook.engine.review_queue import SharedReviewer, describe_consequence
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question
 from ensemble_notebook.errors import make_readable, show_hidden_characters
 
@@ -134,7 +134,7 @@ class Person:
             self._has_told = True
             request = self._spans.get(event.span_id)
             about = "" if request is None else f"{describe_question(request)} "
-            then = "" if request is None else f" So {CONSEQUENCES[request.on_timeout]}."
+            then = "" if request is None else f" So {describe_consequence(request)}."
             sys.stdout.write(make_readable(f"{about}{NOBODY_HERE[0].upper()}{NOBODY_HERE[1:]}.{then}\n"))
         if isinstance(event, ReviewRequested):
             with self._lock:
@@ -268,11 +268,14 @@ class _Question:
                 self._recall = None
 
 
-def read_decision(verdict: Any, text: Any, for_all: Any = False) -> ReviewDecision | None:
+def read_decision(verdict: Any, text: Any, for_all: Any = False, always: Any = False) -> ReviewDecision | None:
     """A decision as the timeline sends it; None for what is none."""
     if verdict not in list(Verdict) or not isinstance(text, str):
         return None
-    return ReviewDecision(verdict=Verdict(verdict), text=text, for_all=for_all is True)
+    may_last = verdict in (Verdict.APPROVE, Verdict.REJECT)
+    return ReviewDecision(
+        verdict=Verdict(verdict), text=text, for_all=for_all is True, always=may_last and always is True
+    )
 
 
 class InterruptGuard:

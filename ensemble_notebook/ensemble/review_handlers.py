@@ -12,7 +12,7 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.engine.review_queue import CONSEQUENCES
+from ensemble_notebook.engine.review_queue import describe_consequence
 from ensemble_notebook.errors import show_hidden_characters
 
 _TITLES: Final = {
@@ -31,18 +31,46 @@ _KEYS: Final = {
 }
 _EXITS: Final = ("stop", "end", "exit", "exit_early", "exit early")
 _ALL: Final = "all"
+_ALWAYS: Final = "always"
 _EXIT_COMMAND: Final = "/exit"
 # What `input` raises where there is nobody: the end of a file, a captured or missing stream, a frontend without input.
 NOBODY_ERRORS: Final = (EOFError, OSError, RuntimeError)
 
 
-def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
+def auto_review(decision: ReviewDecision | None = None, *, tools: bool = False) -> ReviewHandler:
     """Make a review handler that always gives the same answer: no gate, on purpose, for tests and unattended runs.
 
     Args:
         decision: the answer; None: approve.
+        tools: whether it answers about calls of reviewed tools, too; if not, these are left pending.
     """
-    return AutoReview(ReviewDecision.approve() if decision is None else decision)
+    return AutoReview(ReviewDecision.approve() if decision is None else decision, tools)
+
+
+def leave_pending() -> ReviewHandler:
+    """Make a review handler that asks nobody: calls of reviewed tools are left pending, for an answer in a later run.
+
+    Of other reviews their `on_timeout` decides at once.
+    """
+    return LeavePending()
+
+
+@dataclass(frozen=True, slots=True)
+class LeavePending:
+    """What `leave_pending` makes, in whatever process."""
+
+    @property
+    def __name__(self) -> str:
+        """By which views call it."""
+        return leave_pending.__name__
+
+    def __call__(self, _request: ReviewRequest) -> ReviewDecision:
+        """No decision.
+
+        Raises:
+            TimeoutError: always.
+        """
+        raise TimeoutError("Nobody is asked here: calls of reviewed tools wait.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +78,21 @@ class AutoReview:
     """What `auto_review` makes: it decides alike about everything, in whatever process."""
 
     decision: ReviewDecision
+    tools: bool = False
 
     @property
     def __name__(self) -> str:
         """By which views call it."""
         return auto_review.__name__
 
-    def __call__(self, _request: ReviewRequest) -> ReviewDecision:
-        """The decision."""
+    def __call__(self, request: ReviewRequest) -> ReviewDecision:
+        """The decision.
+
+        Raises:
+            TimeoutError: it is about a call of a reviewed tool, about which nobody has said that all are alike.
+        """
+        if request.call_id is not None and not self.tools:
+            raise TimeoutError("auto_review(tools=True) answers about calls of reviewed tools, too.")
         return self.decision
 
 
@@ -103,7 +138,7 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
         write: shows a text.
     """
     lines = show_hidden_characters(mask(request.text)).splitlines() or [""]
-    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {CONSEQUENCES[request.on_timeout]})"
+    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {describe_consequence(request)})"
     shown = [f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)]
     # What a model wrote must not move the cursor of a terminal.
     write("\n".join("".join(char for char in line if char.isprintable() or char == "\t") for line in shown))
@@ -112,17 +147,22 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
     choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
     if request.row is not None:
         choices += f", of all rows: [a {_ALL}]"
+    has_always = request.call_id is not None
+    if has_always:
+        choices += f", of all calls of {request.tool} in this run: [a {_ALWAYS}]"
     prompt = f"{choices}{limit}: "
     while True:
         word, _, rest = read(prompt).strip().partition(" ")
         first, _, others = rest.strip().partition(" ")
         is_for_all = request.row is not None and first.lower() == _ALL
-        rest = others if is_for_all else rest
+        is_always = has_always and first.lower() == _ALWAYS
+        rest = others if is_for_all or is_always else rest
         for verdict in request.verdicts:
             is_exit = verdict is Verdict.EXIT_EARLY and word.lower() in _EXITS
             if is_exit or word.lower() in (_KEYS[verdict][0], verdict.value):
                 if (decision := _make_decision(verdict, rest.strip(), read)) is not None:
-                    return replace(decision, for_all=is_for_all)
+                    may_last = verdict in (Verdict.APPROVE, Verdict.REJECT)
+                    return replace(decision, for_all=is_for_all, always=is_always and may_last)
                 break
         prompt = f"{choices}: "
 

@@ -128,7 +128,7 @@ def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task 
     found: list[tuple[str, Task | Agent, str, Any]] = [
         (f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble) for node in graph.all_tasks
     ]
-    for holder in _list_tool_holders(graph):
+    for holder in list_tool_holders(graph):
         tools: Iterable[Any] = holder.tools
         inside = ((tool, find_ensemble(tool)) for tool in tools)  # functions have no name of this kind
         found += [(f"The tool {tool.name!r}", holder, "tools", inner) for tool, inner in inside if inner is not None]
@@ -208,14 +208,14 @@ def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatS
 
 def _find_tool_problems(graph: Graph) -> Iterator[Problem]:
     """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
-    for holder in _list_tool_holders(graph):
+    for holder in list_tool_holders(graph):
         try:
             Toolbox(holder.tools)
         except ValidationError as error:
             yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
 
 
-def _list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
+def list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
     """The definitions that hold tools, once each."""
     everybody = [each for node in graph.all_tasks for each in (node.agent, node.task, node.task.fallback)]
     everybody += [member.agent for member in graph.team]

@@ -30,6 +30,7 @@ from ensemble_notebook.engine.loop_thread import LoopThread, loop_thread, replac
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_services import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls
 from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun, ForkedTasks
 from ensemble_notebook.ensemble.earlier_runs.remembering import (
     begin_remembering,
@@ -110,7 +111,10 @@ class RunHandle(SuggestsNames):
         self._clock = SystemClock()
         self._setting = setting
         self._resumed = resumed
+        self._answers: ResumedCalls | None = None
         if isinstance(resumed, ResumedRun):
+            self._answers = resumed.answer_calls(setting.answers)
+            self._answers.begin(run_id)
             resumed.prepare(spec, setting.redo, anyway=setting.anyway)
         self._person = find_waiting_person(setting.review_handler)
         self._parent = find_parent_run()
@@ -291,7 +295,7 @@ class RunHandle(SuggestsNames):
         )
         around = None if nested is None else nested.connect(stream)
         driver = self._driver = Driver(
-            self._spec, source, stream, self._clock, random.random, self._parent, around, kept_tasks
+            self._spec, source, stream, self._clock, random.random, self._parent, around, kept_tasks, self._answers
         )
         if remembered is not None:
             tell_at_once(remembered, driver)

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.amounts import AmountError, read_histo
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.conversation import Messages, strip_system
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -85,6 +85,10 @@ def describe_continued(run_id: str) -> str:
     return f"run {run_id}" if run_id else "the messages that were given"
 
 
+Answers = Mapping[str, ReviewDecision | str | Mapping[str, Any]]
+"""Answers by the ids of the calls: a decision, its word, or a mapping with ``decision``, as JSON has it."""
+
+_OF_RESUMED: Final = ("redo", "anyway", "answers")
 _CHOICES: Final = {"replay_tools": "live", "pace": "recorded"}
 
 
@@ -104,6 +108,7 @@ class RunSettings:
         redo: names of tools of which calls that the earlier run began, and whose end is not known, are made again
             without asking.
         anyway: whether to resume a run with which another one goes on now.
+        answers: to calls of reviewed tools that wait in the run to resume, by their ids.
         continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
             list of messages.
         history: how much of these conversations is sent; None for all.
@@ -129,6 +134,7 @@ class RunSettings:
     resume: Resumable = None
     redo: Sequence[str] = ()
     anyway: bool = False
+    answers: Answers | None = None
     continue_from: Continuable = None
     history: str | None = None
     deps: object = None
@@ -153,6 +159,7 @@ class RunSettings:
             ("resume", isinstance(resumed, str | None), "the id of a run or its output"),
             ("redo", are_names, "a list of names of tools"),
             ("anyway", isinstance(self.anyway, bool), "True or False"),
+            ("answers", isinstance(self.answers, Mapping | None), "a mapping of the ids of calls to answers"),
             ("history", isinstance(self.history, str | None), "a text such as '20 turns'"),
             *(
                 (name, getattr(self, name) in (None, choice), f"{choice!r} or None")
@@ -171,7 +178,7 @@ class RunSettings:
 
     def _check_combinations(self) -> None:
         given = [name for name in ("record", "replay", *_CHOICES) if getattr(self, name) is not None]
-        given += [name for name in ("redo", "anyway") if getattr(self, name)]
+        given += [name for name in _OF_RESUMED if getattr(self, name)]
         fault = ""
         if self.reuse and "record" in given:
             fault = "A recording holds what models answer, and a reused task asks none: leave out record or reuse."
@@ -183,7 +190,7 @@ class RunSettings:
             fault = "A run records or replays, not both: leave out record or replay."
         elif "replay" not in given and (name := next((each for each in _CHOICES if each in given), None)):
             fault = f"{name} is about a replay: name a recording with replay=FILE, too."
-        elif self.resume is None and (name := next((each for each in ("redo", "anyway") if each in given), None)):
+        elif self.resume is None and (name := next((each for each in _OF_RESUMED if each in given), None)):
             fault = f"{name} is about a run that is resumed: name it with resume=ID, too."
         if fault:
             raise ValidationError(fault)
@@ -254,6 +261,7 @@ def read_run(
     resume: Resumable = None,
     redo: Sequence[str] = (),
     anyway: bool = False,
+    answers: Answers | None = None,
     continue_from: Continuable = None,
     history: str | None = None,
     deps: object = None,

@@ -16,13 +16,21 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import Any, Final, TextIO
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
-from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
+from ensemble_notebook.domain.definitions.tool import (
+    BEFORE,
+    Ask,
+    SourcedTool,
+    ToolResult,
+    ToolReview,
+    ToolSource,
+    find_review_fault,
+)
 from ensemble_notebook.domain.outputs.secrets import MASK, is_secret_name, mask, protect, protect_named
 from ensemble_notebook.errors import EnsembleError, MissingPackageError, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.interop.mcp_process import END_LIMIT_S, ServerProcess, quote_line
@@ -156,12 +164,24 @@ class McpToolbox(ToolSource):
         connection: how the server is reached. Toolboxes of one connection share a session.
         names: of the tools that it takes, as the server calls them; empty for all.
         reuse: whether what a task has come to with them may be taken over.
+        reviews: when somebody is asked about the calls of a tool, by its name as the server calls it.
+        others: the same for tools of which `reviews` says nothing; None: never.
     """
 
-    def __init__(self, connection: McpConnection, names: tuple[str, ...], *, reuse: bool) -> None:
+    def __init__(
+        self,
+        connection: McpConnection,
+        names: tuple[str, ...],
+        *,
+        reuse: bool,
+        reviews: Mapping[str, ToolReview] | None = None,
+        others: ToolReview | None = None,
+    ) -> None:
         self.connection: McpConnection = connection
         self.names = names
         self.reuse = reuse
+        self.reviews: Mapping[str, ToolReview] = reviews or {}
+        self.others = others
 
     @property
     def label(self) -> str:
@@ -182,7 +202,39 @@ class McpToolbox(ToolSource):
         given: tuple[object, ...] = names
         if not given or not all(isinstance(each, str) and each for each in given):
             raise ValidationError("only() takes the names of tools: calculator.only('add', 'mul').")
-        return McpToolbox(self.connection, tuple(dict.fromkeys(names)), reuse=self.reuse)
+        kept = tuple(dict.fromkeys(names))
+        return McpToolbox(self.connection, kept, reuse=self.reuse, reviews=self.reviews, others=self.others)
+
+    def reviewed(self, *names: str, review: ToolReview = BEFORE) -> McpToolbox:
+        """Have a person, or the `review_handler`, asked about each call of some of its tools before it is made.
+
+        Whether the server has them is known once it runs; one that it has not fails the task.
+
+        Args:
+            *names: of the tools, as the server calls them; none: all of them.
+            review: as of a `Tool`.
+
+        Raises:
+            ValidationError: a name is none, or not among those that were taken; or `review` is none.
+        """
+        given: tuple[object, ...] = names
+        if not all(isinstance(each, str) and each for each in given):
+            raise ValidationError("reviewed() takes the names of tools: files.reviewed('write_file').")
+        if fault := find_review_fault(review):
+            raise ValidationError(f"The review of reviewed() {fault}")
+        if self.names and (unknown := next((each for each in names if each not in self.names), None)):
+            hint = did_you_mean(unknown, self.names)
+            raise ValidationError(f"The tool {unknown!r} is not among those that only() takes.{hint}")
+        reviews = {**self.reviews, **dict.fromkeys(names, review)}
+        others = self.others if names else review
+        return McpToolbox(self.connection, self.names, reuse=self.reuse, reviews=reviews, others=others)
+
+    @property
+    def reviewed_names(self) -> tuple[str, ...]:
+        """The names of the tools of which calls are reviewed, as models see them and as far as they are known."""
+        return tuple(
+            map(_to_tool_name, self.reviews if self.others is None else {**self.reviews, **dict.fromkeys(self.names)})
+        )
 
     def make_session(self) -> McpSession:
         """Make the session of a run, which is not open yet."""
@@ -198,14 +250,15 @@ class McpToolbox(ToolSource):
             EnsembleError: the server has no tool of one of its names, or one that can't be called.
         """
         by_name = {each.source_name: each for each in tools}
-        for name in self.names:
+        for name in (*self.names, *self.reviews):
             if name not in by_name:
                 there = ", ".join(by_name) or "none"
                 hint = did_you_mean(name, by_name)
                 raise EnsembleError(f"{self.connection.name} has no tool {name!r}.{hint} Its tools: {there}.")
             if fault := by_name[name].fault:
                 raise EnsembleError(f"The tool {name!r} of {self.label} {fault}.")
-        return tuple(by_name[name] for name in self.names) if self.names else tuple(tools)
+        found = [by_name[name] for name in self.names] if self.names else tools
+        return tuple(replace(each, review=self.reviews.get(each.source_name, self.others)) for each in found)
 
     def __repr__(self) -> str:
         """The command or address, and the tools."""

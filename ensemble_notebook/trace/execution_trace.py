@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunKind, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
@@ -23,6 +24,7 @@ from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError
+from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
@@ -205,6 +207,12 @@ class ExecutionTrace(Pickled):
     def warnings(self) -> tuple[str, ...]:
         """The warnings of the run, in order of appearance."""
         return tuple(self._fold.warnings)
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls of reviewed tools that wait for an answer, in the order in which they were left; secrets masked."""
+        left = sorted((span for span in self.spans if span.pending is not None), key=lambda span: span.end_seq or 0)
+        return tuple(replace(each.pending, arguments=to_plain(each.pending.arguments)) for each in left if each.pending)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.definition import (
 )
 from ensemble_notebook.domain.definitions.limits import COST, AnyRateLimit, RateLimit, find_rates, normalize_rate_limit
 from ensemble_notebook.domain.definitions.run_context import find_foreign_context
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names, name_retrievers
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, get_core_tool, list_tool_names, name_retrievers
 from ensemble_notebook.errors import ValidationError
 
 
@@ -219,7 +219,8 @@ def _find_tool_problem(index: int, entry: Any, seen: dict[str, int]) -> str | No
     if names is None:
         known = "a function, a LangChain tool, an object with name, description and execute(text), an object with @tool"
         return f"Tool at index {index} ({kind}) is no tool. Expected {known} methods, or a retriever."
-    for each in (entry, *(getattr(entry, name, None) for name in ("func", "coroutine", "execute"))):
+    core = get_core_tool(entry)
+    for each in (core, *(getattr(core, name, None) for name in ("func", "coroutine", "execute"))):
         if fault := find_foreign_context(each):
             return f"Tool at index {index} ({names[0]}) {fault}"
     for name in names:

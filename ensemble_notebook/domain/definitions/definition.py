@@ -42,6 +42,7 @@ _LONGEST_SHOWN: Final = 60
 _LIVE: Final = {
     "llm": "model",
     "manager_llm": "model",
+    "tool": "tool",
     "tools": "tool",
     "handler": "handler",
     "input_guardrails": "guardrail",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,35 +34,51 @@ class ReviewDecision(Record):
         addressed: for a retry of only some tasks of a phase: pairs of task name and feedback. `text` has the same as
             lines.
         for_all: whether the same gate of all other rows of a map has this answer, too.
+        always: of a call of a reviewed tool: whether all later calls of it in this run have this answer, too.
 
     Raises:
-        ValidationError: a text is not a string.
+        ValidationError: a text is not a string, or `always` stands beside another decision than approve and reject.
     """
 
     verdict: Verdict
     text: str = ""
     addressed: tuple[tuple[str, str], ...] = ()
     for_all: bool = False
+    always: bool = False
 
     def __post_init__(self) -> None:
         """Check the texts: they go into outputs and prompts."""
+        if self.always and self.verdict not in (Verdict.APPROVE, Verdict.REJECT):
+            raise ValidationError(f"ReviewDecision: always goes with approve and reject, not with {self.verdict}.")
         for text in (self.text, *(each for pair in self.addressed for each in pair)):
             found: object = text
             if not isinstance(found, str):
                 raise ValidationError(f"ReviewDecision.{self.verdict} takes a text, got {type(found).__name__}.")
 
     @classmethod
-    def approve(cls) -> ReviewDecision:
-        """Go on."""
-        return cls(verdict=Verdict.APPROVE)
+    def approve(cls, *, always: bool = False) -> ReviewDecision:
+        """Go on.
+
+        Args:
+            always: of a call of a reviewed tool: whether all later calls of it in this run are made, too.
+        """
+        return cls(verdict=Verdict.APPROVE, always=always)
 
     @classmethod
-    def edit(cls, text: str) -> ReviewDecision:
+    def edit(cls, text: str | Mapping[str, Any]) -> ReviewDecision:
         """Go on, with another text in place of what was shown.
 
         Args:
-            text: the new text.
+            text: the new text; of a tool call, its arguments as a mapping or as JSON.
+
+        Raises:
+            ValidationError: the mapping holds something that JSON has no form for.
         """
+        if isinstance(text, Mapping):
+            try:
+                text = json.dumps(dict(text), ensure_ascii=False, allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValidationError(f"ReviewDecision.edit takes arguments that JSON can hold: {error}.") from None
         return cls(verdict=Verdict.EDIT, text=text)
 
     @classmethod
@@ -83,13 +100,14 @@ class ReviewDecision(Record):
         return cls(verdict=Verdict.RETRY, text=text, addressed=tuple(feedback.items()))
 
     @classmethod
-    def reject(cls, reason: str) -> ReviewDecision:
+    def reject(cls, reason: str, *, always: bool = False) -> ReviewDecision:
         """Fail the task or phase. If a tool call was reviewed, the model gets the reason as the result of the call.
 
         Args:
             reason: why.
+            always: of a call of a reviewed tool: whether all later calls of it in this run are declined, too.
         """
-        return cls(verdict=Verdict.REJECT, text=reason)
+        return cls(verdict=Verdict.REJECT, text=reason, always=always)
 
     @classmethod
     def exit_early(cls) -> ReviewDecision:
@@ -132,6 +150,11 @@ class ReviewRequest(Record):
         on_timeout: what happens then.
         tasks: names of the tasks that a retry may address; empty where there is only one.
         row: name of the row that it is about, in a map, where one answer may serve all rows; None elsewhere.
+        call_id: of a call of a reviewed tool: by which ``run(resume=..., answers={call_id: ...})`` answers it later; it
+            is left pending where nobody answers now, whatever `on_timeout` says. None for all others.
+        arguments: of such a call, by name; None for all others.
+        parameters: the JSON schema of the arguments of such a tool; None for all others.
+        is_unknown: whether such a call was begun once before, and nobody knows whether it was done.
     """
 
     subject: ReviewSubject
@@ -145,6 +168,10 @@ class ReviewRequest(Record):
     on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
     tasks: tuple[str, ...] = ()
     row: str | None = None
+    call_id: str | None = None
+    arguments: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    is_unknown: bool = False
 
 
 A_PERSON: Final = "a person"

@@ -32,6 +32,7 @@ from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_in
 from ensemble_notebook.domain.definitions.tool import (
     Handler,
     TaskInput,
+    Tool,
     ToolSource,
     is_agent_tool,
     is_langchain_tool,
@@ -440,6 +441,11 @@ class Task(ConditionSource):
         if self.handler is None:
             return
         handler: Any = self.handler
+        if isinstance(handler, Tool):
+            message = (
+                f"A reviewed tool can't be a handler. Take handler={handler.name} with review='before' on the task."
+            )
+            raise self._refuse("handler", message)
         if callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler):
             self._refuse_foreign_context("handler", handler)
             if (other := find_other_signature(handler)) is not None:

@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
+from ensemble_notebook.domain.definitions.definition import Definition, definition, show_value
 from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.errors import EnsembleError, describe_parts, did_you_mean
 
 NO_REASON: Final = "the tool failed"
 _PACKAGE: Final = __name__.partition(".")[0]
@@ -137,6 +138,99 @@ def _write_document(document: Any) -> str:
     return f"[{told}]\n{document.page_content}" if told else str(document.page_content)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReviewedCall(Record):
+    """A call of a tool, as a rule sees it that decides whether somebody is asked about it.
+
+    Attributes:
+        tool: name of the tool.
+        arguments: that it would be given, by name; a copy.
+        agent: role of the agent that asks for the call.
+        task: name of the task.
+        inputs: all template variables of the run; read only.
+        deps: of the run.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    agent: str
+    task: str
+    inputs: Mapping[str, Any]
+    deps: Any
+
+
+BEFORE: Final = "before"
+ReviewRule = Callable[[ReviewedCall], bool | Awaitable[bool]]
+"""Whether somebody is asked about a call. One that raises, or says neither True nor False, has somebody asked."""
+ToolReview = Literal["before"] | ReviewRule
+"""When somebody is asked about the calls of a tool: about each, or about those of which a rule says so."""
+
+
+def find_review_fault(review: Any) -> str | None:
+    """Say what is wrong with the `review` of a tool; None where it is one."""
+    if review == BEFORE or (callable(review) and not isinstance(review, type)):
+        return None
+    wanted = f"must be {BEFORE!r}, or a function of the call such as lambda call: call.arguments['amount'] > 100"
+    hint = did_you_mean(review, [BEFORE]) if isinstance(review, str) else ""
+    return f"{wanted}, got {show_value(review)}.{hint}"
+
+
+@definition
+class Tool(Definition):
+    """A tool of which each call is reviewed before it is made: a person, or the `review_handler`, is asked.
+
+    ::
+
+        Agent(role="Clerk", goal="Settle claims", tools=[order_status, Tool(refund, review="before")])
+        Tool(refund, review=lambda call: call.arguments["amount"] > 100)
+
+    Where nobody can be asked, or nobody answers in time, the call is not made: it is left pending, see
+    `EnsembleOutput.pending`.
+
+    Args:
+        tool: a function, a LangChain tool or retriever, an `AgentTool`, or an object with ``@tool`` methods.
+        review: ``"before"``: about each call; or a function of the `ReviewedCall` that says whether to ask.
+        reuse: whether ``run(reuse=True)`` may take over what a task has come to with it.
+
+    Raises:
+        ValidationError: it is no such tool, or `review` is none of these.
+    """
+
+    tool: Any = field(kw_only=False)
+    review: ToolReview
+    reuse: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the two by themselves."""
+        if isinstance(self.tool, ToolSource):
+            raise self._refuse("tool", "Tool takes one tool. Of a toolbox, take toolbox.reviewed('NAME').")
+        if isinstance(self.tool, Tool):
+            raise self._refuse("tool", "Tool takes the tool itself, which is reviewed already.")
+        if self.tool is human_input:
+            raise self._refuse("tool", "human_input asks a person itself: give it as it is.")
+        if list_tool_names(*name_retrievers((self.tool,))) is None:
+            message = f"Tool takes a function, a LangChain tool or an AgentTool, got {show_value(self.tool)}."
+            raise self._refuse("tool", message)
+        self._set("tool", *name_retrievers((self.tool,)))
+        if fault := find_review_fault(self.review):
+            raise self._refuse("review", f"The review of a Tool {fault}")
+        self._require_bool("reuse")
+
+    @property
+    def name(self) -> str:
+        """Of the tool, or of the first of its methods."""
+        return next(iter(list_tool_names(self.tool) or ()), "")
+
+    def _get_pickled_state(self) -> dict[str, Any]:
+        """The fields; the tool and a rule are described."""
+        return {**super()._get_pickled_state(), "review": describe_parts("review rule", self.review)}
+
+
+def get_core_tool(entry: Any) -> Any:
+    """Get the tool itself of one that is reviewed; every other tool as it is."""
+    return entry.tool if isinstance(entry, Tool) else entry
+
+
 Ask = Callable[[str], Awaitable[str | None]]
 """Puts a question to the person who runs this; None where nobody answers."""
 
@@ -152,6 +246,7 @@ class SourcedTool:
         parameters: the JSON schema of its arguments.
         call: calls it with its arguments, and a way to ask the person.
         fault: why it can't be called, as a sentence without its subject; it is not offered then. Empty where it can.
+        review: when somebody is asked about its calls; None: never.
     """
 
     name: str
@@ -160,6 +255,7 @@ class SourcedTool:
     parameters: Mapping[str, Any]
     call: Callable[[dict[str, Any], Ask], Awaitable[ToolResult]]
     fault: str = ""
+    review: ToolReview | None = None
 
 
 class ToolSession(Protocol):
@@ -193,6 +289,11 @@ class ToolSource(ABC):
 
     connection: object
     reuse: bool
+
+    @property
+    @abstractmethod
+    def reviewed_names(self) -> tuple[str, ...]:
+        """The names of the tools of which calls are reviewed, as far as they are known before it is opened."""
 
     @property
     @abstractmethod
@@ -291,6 +392,8 @@ def list_tool_names(value: object) -> tuple[str, ...] | None:
     """
     if isinstance(value, ToolSource):
         return value.tool_names
+    if isinstance(value, Tool):
+        return list_tool_names(value.tool)
     if is_langchain_tool(value) or is_agent_tool(value):
         return (str(getattr(value, "name", "")),)
     if isinstance(value, type):

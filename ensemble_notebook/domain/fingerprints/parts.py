@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT, Agent, split_model_name
 from ensemble_notebook.domain.definitions.limits import COST
-from ensemble_notebook.domain.definitions.tool import ToolSource, list_tool_names
+from ensemble_notebook.domain.definitions.tool import Tool, ToolSource, get_core_tool, list_tool_names
 from ensemble_notebook.domain.fingerprints.code_content import is_installed
 from ensemble_notebook.domain.fingerprints.content import (
     SCALARS,
@@ -230,7 +230,10 @@ def add_agent(parts: Parts, agent: Agent, llm: Any, openai_url: str | None, tool
                 why = f"{tool.label} may answer otherwise by now; mcp_tools(..., reuse=True) says that it does not"
                 parts.obstacle = parts.obstacle or why
             continue
-        parts.add_value(f"tool {names}", tool, f"the tool {names}", also=names)
+        if isinstance(tool, Tool) and not tool.reuse:
+            why = f"each call of the tool {names} is reviewed; Tool(..., reuse=True) says that it need not be made anew"
+            parts.obstacle = parts.obstacle or why
+        parts.add_value(f"tool {names}", get_core_tool(tool), f"the tool {names}", also=names)
 
 
 def add_team(parts: Parts, team: Iterable[TeamMember], openai_url: str | None) -> None:

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.run_context import takes_context
 from ensemble_notebook.domain.definitions.templates import PromptTexts, find_input_name, render
+from ensemble_notebook.domain.definitions.tool import get_core_tool
 from ensemble_notebook.domain.fingerprints.content import SCALARS, digest
 from ensemble_notebook.domain.fingerprints.parts import (
     READS,
@@ -269,7 +270,7 @@ class TaskKeys:
             functions = (task.handler, *task.tools, *task.input_guardrails, *task.output_guardrails)
             tests = (condition.predicate for condition in task.when or ())
             tools = (tool for agent in agents for tool in agent.tools)
-            self._contexts[node.index] = any(map(takes_context, (*functions, *tests, *tools)))
+            self._contexts[node.index] = any(map(takes_context, map(get_core_tool, (*functions, *tests, *tools))))
         return self._contexts[node.index]
 
     def _read_agent(self, agent: Any, llm: Any, tools: Sequence[object]) -> Parts:

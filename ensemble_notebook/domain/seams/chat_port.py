@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.secrets import Record, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.value_text import mend_text, mend_value
@@ -34,7 +35,8 @@ class ToolOutcome(StrEnum):
     """How a requested tool call ended.
 
     ``DECLINED``: a person did not allow it, or has left the run at it. ``UNKNOWN``: it was begun, and a stop ended the
-    wait for it, so that nobody knows whether it has done its work.
+    wait for it, so that nobody knows whether it has done its work. ``PENDING``: it was not made, and waits until
+    somebody allows it.
     """
 
     SUCCESS = "success"
@@ -42,6 +44,7 @@ class ToolOutcome(StrEnum):
     SKIPPED_MAX_ITERATIONS = "skipped_max_iterations"
     DECLINED = "declined"
     UNKNOWN = "unknown"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,48 @@ class RunTool(Protocol):
             begun_in: the earlier run in which the same call was begun, and its end is not known: a person is asked
                 first whether to make it again. None for a call that is new, or known to have been stopped.
         """
+
+
+class CallLeftPending(Exception):  # noqa: N818 - no error
+    """Nobody has answered whether a call of a reviewed tool is to be made, so it was not. It goes to whoever asked.
+
+    Attributes:
+        by: who did not answer: as of a `ReviewAnswer`.
+        call: as it is listed; None until that is known.
+    """
+
+    def __init__(self, by: str, call: PendingCall | None = None) -> None:
+        super().__init__("the call waits for an answer")
+        self.by = by
+        self.call = call
+
+
+class ReviewedRun:
+    """A `RunTool` that calls a tool only once somebody has allowed it.
+
+    Attributes:
+        waiting: the call as an earlier run has left it pending; None where none has.
+        begun_in: the earlier run in which it was begun, and its end is not known; None where there is none.
+        on_begin: is called once it is allowed, and awaited before the tool hears of it.
+
+    Args:
+        run: has it allowed, and calls the tool.
+    """
+
+    def __init__(self, run: Callable[[ReviewedRun], Awaitable[ToolAnswer]]) -> None:
+        self._run = run
+        self.waiting: PendingCall | None = None
+        self.begun_in: str | None = None
+        self.on_begin: list[Callable[[], Awaitable[object]]] = []
+
+    def __call__(self, _begun_in: str | None = None, /) -> Awaitable[ToolAnswer]:
+        """Have it allowed, and call the tool."""
+        return self._run(self)
+
+    async def begin(self) -> None:
+        """The tool is about to hear of its call."""
+        for tell in self.on_begin:
+            await tell()
 
 
 REFUSED: Final = "refused by the model"

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
@@ -21,9 +22,11 @@ from ensemble_notebook.domain.outputs.conversation import (
     write_arguments,
 )
 from ensemble_notebook.domain.seams.chat_port import (
+    CallLeftPending,
     ChatPort,
     Conversation,
     ModelReply,
+    ReviewedRun,
     ToolAnswer,
     ToolLeftRunning,
     ToolNeverBegun,
@@ -39,7 +42,7 @@ from ensemble_notebook.engine.agent.prompts import (
     ONLY_REASONING,
     write_correction_prompt,
 )
-from ensemble_notebook.engine.agent.toolbox import Toolbox
+from ensemble_notebook.engine.agent.toolbox import CallToReview, Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
 from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
@@ -259,7 +262,9 @@ class AgentLoop:
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
         answers = await self._gather([self._execute(call, conversation, turn) for call in allowed])
         self._running_tools = ""
-        results = zip(allowed, answers, strict=True)
+        results = list(zip(allowed, answers, strict=True))
+        if left := dict.fromkeys(call.name for call, each in results if each.outcome is ToolOutcome.PENDING):
+            raise TaskAbandoned(f"not done: it waits for an answer about {', '.join(left)}")
         self.structured_results += [(call.name, each.value) for call, each in results if each.value is not None]
         limit = self._agent.max_iterations
         for call in refused:  # over the budget: the model is told to stop; after two such answers the task fails (E12)
@@ -312,7 +317,7 @@ class AgentLoop:
         self._waiting.add(task)
         try:
             yield
-        except TaskAbandoned:
+        except (TaskAbandoned, CallLeftPending):
             raise
         except (asyncio.CancelledError, Exception) as stopped:
             raise ToolNeverBegun from stopped
@@ -340,6 +345,9 @@ class AgentLoop:
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise
+        except CallLeftPending as left:  # the calls beside it come to their end
+            self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.PENDING, _LEFT_PENDING, pending=left.call)
+            return ToolAnswer(_LEFT_PENDING, ToolOutcome.PENDING)
         except TaskAbandoned as abandoned:  # nothing broke: a person has left, and it is not to go on
             self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.DECLINED, abandoned.reason)
             raise
@@ -359,6 +367,10 @@ class AgentLoop:
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
         if self.cut is not None:
             return ToolAnswer(_NOT_WHOLE, ToolOutcome.FAILURE)
+        if (asked := self._toolbox.find_reviewed(call)) is not None:
+            if isinstance(asked, ToolAnswer):
+                return asked
+            return await conversation.run_tool(call, ReviewedRun(partial(self._run_reviewed, asked, span)))
         approved: ToolCall | ToolAnswer = call
         if self._request.approve is not None:
             async with self._not_begun():
@@ -380,6 +392,20 @@ class AgentLoop:
         # What agents and people do for the engine's own tools is recorded and replayed itself (E42).
         is_own = self._toolbox.has_engine_tool(approved.name)
         return await (run() if is_own else conversation.run_tool(approved, run))
+
+    async def _run_reviewed(self, asked: CallToReview, span: SpanEmitter, run: ReviewedRun) -> ToolAnswer:
+        """What a call of a reviewed tool comes to, once somebody has allowed it, or its rule asks nobody."""
+        request = self._request
+        assert request.review_call is not None, "whoever hands reviewed tools to an agent has their calls looked at"
+        async with self._not_begun():
+            allowed = await request.review_call(asked, run, span)
+            if allowed is None:  # then the review of the task is asked, as about a call of any other tool
+                allowed = asked.call if request.approve is None else await request.approve(asked.call, span)
+        if isinstance(allowed, ToolAnswer):
+            return allowed
+        await run.begin()
+        with use_agent(self._agent.role):
+            return await self._toolbox.answer(allowed, self._services.caller, span, mends=False)
 
     def _emit_started(self, call: ToolCall, turn: SpanEmitter) -> SpanEmitter:
         span, arguments = turn.child(), write_arguments(call.arguments)
@@ -412,6 +438,7 @@ _NOT_WHOLE: Final = (
     "Error: this call was not made: the reply that asks for it was cut off, so its arguments may not be all that was "
     "meant. Ask for it again, with shorter arguments or fewer calls at once."
 )
+_LEFT_PENDING: Final = "not made: it waits for an answer"
 _STATUSES: Final = {ToolOutcome.SUCCESS: SpanStatus.OK, ToolOutcome.DECLINED: SpanStatus.SKIPPED}
 
 # The letters of the words of OpenAI, Anthropic, Google, Mistral, Cohere, Amazon, Zhipu, and servers of open models.

@@ -11,14 +11,15 @@ from ensemble_notebook.domain.definitions.amounts import HistoryLimit
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, RateLimit
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, ToolCall, guess_tokens
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer
+from ensemble_notebook.domain.seams.chat_port import ReviewedRun, ToolAnswer
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
-from ensemble_notebook.engine.agent.toolbox import EngineTool
+from ensemble_notebook.engine.agent.toolbox import CallToReview, EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 
 ToolGate = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
 RepeatGate = Callable[[ToolCall, str, SpanEmitter], Awaitable[ToolAnswer | None]]
+CallGate = Callable[[CallToReview, ReviewedRun, SpanEmitter], Awaitable[ToolCall | ToolAnswer | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,9 @@ class AgentRequest:
             answer instead; None lets all calls pass.
         ask_again: asks a person whether to make a call again that was begun in the run of this id, and whose end is not
             known; gives None where it is to be made, else an answer instead. None makes such calls again.
+        review_call: looks at each call of a reviewed tool in its span, and gives the call to make, which may be another
+            one; an answer instead; or None where the rule of the tool asks nobody. Raises `CallLeftPending` where
+            nobody answers. Without it, no reviewed tool may be among `tools`.
         mends_calls: whether arguments that are nearly JSON may be mended, as of `fit_arguments`.
         write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
             so and goes on.
@@ -66,6 +70,7 @@ class AgentRequest:
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
     ask_again: RepeatGate | None = None
+    review_call: CallGate | None = None
     mends_calls: bool = True
     write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False

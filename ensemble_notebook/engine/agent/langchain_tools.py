@@ -22,11 +22,13 @@ from ensemble_notebook.domain.definitions.tool import (
     AgentTool,
     RetrieverTool,
     ToolResult,
+    ToolReview,
     ToolSource,
     find_tool_methods,
     is_agent_tool,
     is_langchain_tool,
 )
+from ensemble_notebook.domain.definitions.tool import Tool as ReviewedTool
 from ensemble_notebook.domain.fingerprints.code_content import list_pydantic_fields
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.domain.value_text import write_whole
@@ -49,6 +51,7 @@ class Tool:
         schema: the pydantic model that checks the arguments, where there is one.
         is_remote: a server does the work, and goes on with it when nobody waits any more.
         own_names: of its parameters, by those that the schema has, where these are others.
+        review: when somebody is asked about its calls; None: never.
     """
 
     spec: ToolSpec
@@ -56,6 +59,7 @@ class Tool:
     schema: type | None = None
     is_remote: bool = False
     own_names: Mapping[str, str] = field(default_factory=dict)
+    review: ToolReview | None = None
 
 
 def adapt(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -74,6 +78,8 @@ def make_tools(entry: Any) -> Iterable[Tool]:
     """The tools of one entry of a user's list; none for a source, whose tools are opened one by one."""
     if isinstance(entry, ToolSource):
         return []
+    if isinstance(entry, ReviewedTool):
+        return [replace(each, review=entry.review) for each in make_tools(entry.tool)]
     if is_langchain_tool(entry):
         return [_from_langchain(entry)]
     if is_agent_tool(entry):

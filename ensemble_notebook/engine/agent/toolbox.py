@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -20,6 +20,7 @@ from ensemble_notebook.domain.definitions.tool import (
     SourcedTool,
     TaskInput,
     ToolResult,
+    ToolReview,
     is_agent_tool,
     is_langchain_tool,
 )
@@ -49,6 +50,21 @@ class EngineTool:
 
     spec: ToolSpec
     answer: Callable[[dict[str, Any], SpanEmitter], Awaitable[ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class CallToReview:
+    """A call of a reviewed tool.
+
+    Attributes:
+        call: with its arguments by name.
+        spec: of the tool.
+        review: when somebody is asked about its calls.
+    """
+
+    call: ToolCall
+    spec: ToolSpec
+    review: ToolReview
 
 
 AskInSpan = Callable[[str, str, SpanEmitter], Awaitable[str | None]]
@@ -99,6 +115,19 @@ class Toolbox:
         """Whether a name is that of a tool of the engine itself."""
         return isinstance(self._tools.get(name), EngineTool)
 
+    def find_reviewed(self, call: ToolCall) -> CallToReview | ToolAnswer | None:
+        """A requested call of a reviewed tool; an answer where its arguments don't fit; None for one of another tool.
+
+        Arguments of such a call are never mended: what is asked about is what came.
+        """
+        tool = self._tools.get(call.name)
+        if not isinstance(tool, Tool) or tool.review is None:
+            return None
+        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters, mends=False)
+        if mismatch:
+            return _refuse_arguments(call, mismatch)
+        return CallToReview(replace(call, arguments=arguments), tool.spec, tool.review)
+
     async def answer(
         self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter, *, mends: bool = True
     ) -> ToolAnswer:
@@ -119,7 +148,7 @@ class Toolbox:
             return ToolAnswer(f"Error: there is no tool named {call.name!r}.{hint}", ToolOutcome.FAILURE)
         arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters, mends=mends)
         if mismatch:
-            return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
+            return _refuse_arguments(call, mismatch)
         if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
         left: list[ThreadCall] = []
@@ -139,6 +168,10 @@ class Toolbox:
             return _to_failure(tool, error)
         finally:
             body_of_call.reset(body)
+
+
+def _refuse_arguments(call: ToolCall, mismatch: str) -> ToolAnswer:
+    return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
 
 
 def _read_end(tool: Tool, give_result: Callable[[], Any]) -> ToolAnswer | None:
@@ -229,4 +262,4 @@ def _from_source(tool: SourcedTool, ask: AskInSpan | None) -> Tool:
 
         return await tool.call(arguments, ask_here)
 
-    return Tool(spec, call, is_remote=True)
+    return Tool(spec, call, is_remote=True, review=tool.review)

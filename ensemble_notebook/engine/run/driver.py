@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
+from ensemble_notebook.domain.seams.call_answers import CallAnswers
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine import scheduler_messages as messages
@@ -40,6 +41,7 @@ class Driver:
         parent: the run in whose task this one was begun; None where it was begun in none.
         around: what the time of this run is a part of, where its events are part of another run's.
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
+        answers: as of `RunServices`.
 
     Attributes:
         is_concluded: its last event is out.
@@ -55,6 +57,7 @@ class Driver:
         parent: ParentRun | None = None,
         around: TimedAround | None = None,
         kept_tasks: KeptTasks | None = None,
+        answers: CallAnswers | None = None,
     ) -> None:
         self._parent = parent
         self._spec = spec
@@ -78,6 +81,7 @@ class Driver:
             warn=self.warn,
             parent=parent,
             kept_tasks=kept_tasks,
+            answers=answers,
         )
         self._runner = TaskRunner(services, ItemPlaces(act, advance))
         self._node_tasks = NodeTasks(act, self._runner.as_parent)

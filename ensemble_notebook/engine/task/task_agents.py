@@ -159,6 +159,7 @@ class TaskAgents:
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
             ask_again=self._gates.make_repeat_gate(node, agent),
+            review_call=self._gates.calls.make_gate(node, agent),
             mends_calls=self._gates.may_mend_calls(node),
             write_reminder=None if self.manager is None else self.manager.write_reminder,
             is_fallback=is_fallback,

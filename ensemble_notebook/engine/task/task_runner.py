@@ -41,6 +41,7 @@ from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, write_exchange
 from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.call_gates import CallGates
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -97,7 +98,8 @@ class TaskRunner:
         self.as_parent = ParentRun(services)
         self.as_parent.tools = self._tools
         self.review_queue = ReviewQueue(services, self.as_parent.row)
-        self._gates = TaskGates(self.review_queue, spec.definition.review_policy, self.reuse.note_passed)
+        calls = CallGates(services, self.review_queue)
+        self._gates = TaskGates(self.review_queue, spec.definition.review_policy, self.reuse.note_passed, calls)
         self.item_places = item_places
         # What few runs need is made once it is: the rows of a map have thousands of runners.
         self._for_each: ForEachRunner | None = None

@@ -6,15 +6,13 @@ where there are none, from its trace: of a file, of another framework, of a demo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
-from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.planning.delegation import AgentResolver, add_team, build_team_graph
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode
@@ -23,7 +21,7 @@ from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
 from ensemble_notebook.ensemble.earlier_runs.dependence import list_around
 from ensemble_notebook.ensemble.earlier_runs.resuming import find_run, to_chat_message
-from ensemble_notebook.ensemble.ensemble_tool import find_ensemble
+from ensemble_notebook.ensemble.ensemble_tool import RowHandler, find_ensemble
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span import Message, Span
@@ -277,23 +275,6 @@ def _read_trace(run: _Run, call: Span) -> PastCall:
 
 
 # --- Who was asked ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowHandler:
-    """The handler of the tasks of a map.
-
-    Attributes:
-        run: runs the row of a task.
-        ensembles: what runs for each row, by the name of its task, so that a call in it can be made again.
-    """
-
-    run: Callable[[TaskInput], Coroutine[Any, Any, str]]
-    ensembles: Mapping[str, EnsembleDefinition]
-
-    def __call__(self, given: TaskInput) -> Coroutine[Any, Any, str]:
-        """Run the row."""
-        return self.run(given)
 
 
 def find_asked(graph: Graph, call: PastCall) -> Asked:

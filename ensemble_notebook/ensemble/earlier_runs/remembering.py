@@ -123,15 +123,17 @@ def keep_exchanges(
         if writer is not None:
             writer.add_exchange(make_document)
 
+    flush = None if writer is None else partial(_wait_for_disk, writer)
     if resumed is None:
-        log = ExchangeLog(ExchangeJournal(put))
+        log = ExchangeLog(ExchangeJournal(put, flush))
     else:
         if isinstance(resumed, ForkedRun):  # the file has those of a resumed run by now
             for each in resumed.documents:
                 put(each)
         elif journal is not None:
             journal.documents += (partial(_give, each) for each in resumed.documents)
-        log = ExchangeLog(ExchangeJournal(put), last_number=resumed.answers.last_number, models=resumed.answers.models)
+        last, models = resumed.answers.last_number, resumed.answers.models
+        log = ExchangeLog(ExchangeJournal(put, flush), last_number=last, models=models)
     sinks.append(FailedTasks(graph, log.leave_out_reply).on_event)
     recording = RecordingSource(source, log)
     if resumed is None:
@@ -139,6 +141,10 @@ def keep_exchanges(
     from ensemble_notebook.models.recording.resumer import ResumingSource
 
     return ResumingSource(recording, resumed.answers)
+
+
+async def _wait_for_disk(writer: RunWriter) -> None:
+    await asyncio.wrap_future(writer.flush())
 
 
 def _give(document: Mapping[str, Any], _is_masking: bool) -> Mapping[str, Any]:

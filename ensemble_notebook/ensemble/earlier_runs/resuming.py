@@ -19,7 +19,9 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls, list_reviewed_tools
 from ensemble_notebook.ensemble.run_settings import (
+    Answers,
     Continuable,
     ContinuedOutput,
     KeptConversations,
@@ -75,6 +77,19 @@ class ResumedRun:
     results: Sequence[StoredResult]
     trace: ExecutionTrace
     rows: ResumedRows | None = None
+
+    def answer_calls(self, answers: Answers | None) -> ResumedCalls:
+        """What is known of the answers to the calls of reviewed tools that wait in it.
+
+        Raises:
+            ValidationError: as of `ResumedCalls`.
+        """
+        lineage, earlier = {self.run.run_id}, self.run.facts.resumed_from
+        while earlier is not None and earlier not in lineage:
+            lineage.add(earlier)
+            found = RunStore.open().find_exact(earlier)
+            earlier = None if found is None else found.facts.resumed_from
+        return ResumedCalls(self.run.run_id, self.answers.list_waiting(), answers, lineage)
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of the earlier run, unless others are given now.
@@ -145,7 +160,8 @@ class ResumedRun:
             self.answers.leave_out([mask(each) for each in rows.taken_over])
             unknown, can_ask = self.answers.list_unknown([mask(each) for each in rows.unfinished]), rows.can_ask
         if not can_ask:
-            calls = [(each.name, write_arguments(each.arguments)) for each in unknown]
+            waiting = frozenset(list_reviewed_tools(spec.graph))  # of which a call waits, whatever is known of it
+            calls = [(each.name, write_arguments(each.arguments)) for each in unknown if each.name not in waiting]
             refuse_to_repeat(self.run.run_id, calls, "nobody can be asked here")
 
 

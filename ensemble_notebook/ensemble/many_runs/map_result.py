@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ExitReason, RunStatus
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -196,6 +197,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
     def failures(self) -> tuple[RowResult, ...]:
         """The rows that failed, in order."""
         return tuple(each for each in self.rows if each.error is not None)
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls of reviewed tools that wait for an answer, of all rows: see `EnsembleOutput.pending`."""
+        return () if self.output is None else self.output.pending
 
     @property
     def warnings(self) -> tuple[str, ...]:

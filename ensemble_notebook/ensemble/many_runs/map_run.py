@@ -33,9 +33,9 @@ from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
-from ensemble_notebook.ensemble.earlier_runs.past_call import RowHandler
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.ensemble_tool import RowHandler
 from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     RowBefore,
     describe_done,

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
@@ -20,10 +21,12 @@ from ensemble_notebook.domain.definitions.review import (
     Verdict,
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, ToolAnswer, ToolSpec
 from ensemble_notebook.errors import ReviewTimeoutError, get_message
 from ensemble_notebook.models.recording.exchange import (
+    PLAIN,
     Form,
     ModelRequest,
     PortInfo,
@@ -132,6 +135,22 @@ class RecordedTool:
             begins,
             bool(document.get("masked")),
         )
+
+
+def pending_to_document(exchange: int, call: ToolCall, pending: PendingCall) -> dict[str, Any]:
+    """Convert a call of a tool that waits for an answer."""
+    form = RecordedTool(exchange, call, None, 0.0).to_document(PLAIN)
+    del form["tool"], form["stopped"], form["seconds"]  # it is no call that was made
+    return {
+        "pending": call.name,
+        **form,
+        "id": pending.id,
+        "since": pending.since.isoformat(),
+        "task": pending.task,
+        "agent": pending.agent,
+        "row": pending.row,
+        "unknown": pending.is_unknown,
+    }
 
 
 def copy_call(call: ToolCall) -> ToolCall:
@@ -253,6 +272,7 @@ class ExchangeReader:
         exchanges: by their numbers.
         tools: what came of tool calls, by the number of the exchange that asked for them and their id.
         begun: calls of tools that have no end, by the same and what they ask.
+        waiting: calls of tools that were left pending, by the same.
         reviews: in order.
         left_out: the numbers of the exchanges that a task has failed for, and that are not to be given again.
         spans: of model calls, by id: the number of the last exchange that each has had, or has kept.
@@ -264,6 +284,7 @@ class ExchangeReader:
         self.exchanges: dict[int, RecordedExchange] = {}
         self.tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
         self.begun: dict[tuple[int, str, RequestPart], RecordedTool] = {}
+        self.waiting: dict[tuple[int, str, RequestPart], PendingCall] = {}
         self._repeated: set[tuple[int, str, RequestPart]] = set()
         self.reviews: list[RecordedReview] = []
         self.left_out: set[int] = set()
@@ -285,6 +306,9 @@ class ExchangeReader:
             return
         if "tool" in content:
             self._add_tool(RecordedTool.from_document(content))
+            return
+        if "pending" in content:
+            self._add_pending(content)
             return
         if "left_out" in content:
             self.left_out.add(int(content["left_out"]))
@@ -327,6 +351,20 @@ class ExchangeReader:
                 self.begun.pop(key, None)
                 self._repeated.discard(key)
             ended.append(tool)
+
+    def _add_pending(self, content: Mapping[str, Any]) -> None:
+        name, call_id = read_text(content, "pending"), read_text(content, "call")
+        call = ToolCall(id=call_id, name=name, arguments=content["arguments"])
+        self.waiting[int(content["asked_in"]), call_id, to_call_part(call)] = PendingCall(
+            id=read_text(content, "id"),
+            task=content["task"],
+            tool=name,
+            arguments=content["arguments"] if isinstance(content["arguments"], dict) else {},
+            since=datetime.fromisoformat(read_text(content, "since")),
+            agent=read_text(content, "agent"),
+            row=content["row"],
+            is_unknown=bool(content["unknown"]),
+        )
 
     def _read_request(self, content: Mapping[str, Any]) -> ModelRequest:
         if "repeats" in content:

@@ -14,14 +14,17 @@ from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.seams.chat_port import (
+    CallLeftPending,
     ChangedRequest,
     ChatPort,
     ChatSource,
     Conversation,
     Fault,
     ModelReply,
+    ReviewedRun,
     RunTool,
     ToolAnswer,
     ToolLeftRunning,
@@ -31,7 +34,12 @@ from ensemble_notebook.domain.seams.chat_port import (
 )
 from ensemble_notebook.errors import get_message
 from ensemble_notebook.models.model_kinds import to_recorded_name
-from ensemble_notebook.models.recording.documents import RecordedTool, copy_call, review_to_document
+from ensemble_notebook.models.recording.documents import (
+    RecordedTool,
+    copy_call,
+    pending_to_document,
+    review_to_document,
+)
 from ensemble_notebook.models.recording.exchange import (
     PLAIN,
     UNMASKED,
@@ -160,6 +168,9 @@ class ExchangeSink(Protocol):
     def write_pending(self, pending: PendingDocument, /) -> None:
         """Keep a document after those before it; it may be made later."""
 
+    async def keep_now(self) -> None:
+        """Return once all by now is where a killed process leaves it, or can't be brought there."""
+
 
 MakeDocument = Callable[[bool], Mapping[str, Any]]
 """Makes a plain document, on whatever thread: secrets masked, or, where that is False, perhaps not yet."""
@@ -170,14 +181,23 @@ class ExchangeJournal:
 
     Args:
         put: takes what makes the next document; it warns of its own faults.
+        flush: returns once all that it has taken is kept; None where there is nothing to wait for.
     """
 
     warnings: Final = ()
     keeps_pieces: Final = False
     keeps_tasks: Final = True
 
-    def __init__(self, put: Callable[[MakeDocument], object]) -> None:
+    def __init__(
+        self, put: Callable[[MakeDocument], object], flush: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
         self._put = put
+        self._flush = flush
+
+    async def keep_now(self) -> None:
+        """Wait until all documents by now are kept."""
+        if self._flush is not None:
+            await self._flush()
 
     def write(self, document: Mapping[str, Any]) -> None:
         """Hand the next document on."""
@@ -275,6 +295,15 @@ class ExchangeLog:
         """Note that a tool is called."""
         with self._lock:
             self._sink.write_pending(RecordedTool(exchange, call, None, 0.0, begins=True))
+
+    async def keep_now(self) -> None:
+        """Return once all by now is kept."""
+        await self._sink.keep_now()
+
+    def leave_pending(self, exchange: int, call: ToolCall, pending: PendingCall) -> None:
+        """Note that a tool call waits for an answer."""
+        with self._lock:
+            self._sink.write(pending_to_document(exchange, call, pending))
 
     def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
         """Note what came of a tool call that the reply of an exchange asked for."""
@@ -386,7 +415,13 @@ class RecordingConversation:
         def write(answer: ToolAnswer | None) -> None:
             self._log.add_tool(exchange, call, answer, time.monotonic() - started)
 
-        if self._log.keeps_beginnings:
+        async def begin() -> None:
+            self._log.begin_tool(exchange, call)
+            await self._log.keep_now()
+
+        if self._log.keeps_beginnings and isinstance(run, ReviewedRun):
+            run.on_begin.append(begin)
+        elif self._log.keeps_beginnings:
             self._log.begin_tool(exchange, call)
         try:
             answer = await self._conversation.run_tool(call, run)
@@ -394,6 +429,8 @@ class RecordingConversation:
             self._log.note_request()  # what fails now does so for the tool that was cut off
             if isinstance(error, ToolLeftRunning) and self._log.keeps_beginnings:
                 error.hear_end(write)
+            elif isinstance(error, CallLeftPending) and error.call is not None and self._log.keeps_beginnings:
+                self._log.leave_pending(exchange, call, error.call)
             else:
                 write(None)
             raise

@@ -292,6 +292,9 @@ class RecordingFile:
             )
             self._mark_incomplete()
 
+    async def keep_now(self) -> None:
+        """All by now is in the file already."""
+
     def write_pending(self, pending: PendingDocument) -> None:
         """Append a document, made now."""
         self.write(pending.to_document(FOR_PEOPLE))

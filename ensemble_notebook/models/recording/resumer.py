@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages, ToolCall
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.seams.chat_port import (
     ChangedRequest,
     ChatPort,
     ChatSource,
     Fault,
     ModelReply,
+    ReviewedRun,
     RunTool,
     Said,
     ToolAnswer,
@@ -142,6 +144,7 @@ class KeptAnswers:
         self._run_id = run_id
         self._tools = reader.tools
         self._begun = reader.begun
+        self._waiting = reader.waiting
         self._tasks = {number: each.task for number, each in reader.exchanges.items()}
         self._reviews = reader.reviews
         self._spans = reader.spans
@@ -244,10 +247,27 @@ class KeptAnswers:
             if call.name not in self.redone and (task not in self._finished if tasks is None else task in tasks)
         ]
 
-    def find_beginning(self, exchange: int, call: ToolCall) -> str | None:
-        """The run in which a call was begun that is not known to have ended; None where it may simply be made."""
+    def find_beginning(self, exchange: int, call: ToolCall, *, is_reviewed: bool = False) -> str | None:
+        """The run in which a call was begun that is not known to have ended; None where it may simply be made.
+
+        Of a reviewed tool that is never so: `redone` says nothing of it.
+        """
         is_unknown = (exchange, call.id, to_call_part(call)) in self._begun
-        return self._run_id if is_unknown and call.name not in self.redone else None
+        return self._run_id if is_unknown and (is_reviewed or call.name not in self.redone) else None
+
+    def find_waiting(self, exchange: int, call: ToolCall) -> PendingCall | None:
+        """The call as it was left pending; None where it was not. What waits in a run does not wait in a fork of it."""
+        return None if self._is_fork else self._waiting.get((exchange, call.id, to_call_part(call)))
+
+    def list_waiting(self) -> list[PendingCall]:
+        """The calls that were left pending, and have had no answer since."""
+        return [
+            pending
+            for (exchange, call_id, part), pending in self._waiting.items()
+            if not any(
+                each.answer is not None and each.part == part for each in self._tools.get((exchange, call_id), ())
+            )
+        ]
 
     def take_review(self, request: ReviewRequest) -> ReviewAnswer | None:
         """Take what a reviewer decided about the same question, if that let the run go on.
@@ -509,7 +529,11 @@ class ResumingConversation:
             answer = self._answers.take_tool(self._kept_exchange, call)
             if answer is not None:
                 return replace(answer, is_kept=True)
-            if (begun_in := self._answers.find_beginning(self._kept_exchange, call)) is not None:
+            is_reviewed = isinstance(run, ReviewedRun)
+            begun_in = self._answers.find_beginning(self._kept_exchange, call, is_reviewed=is_reviewed)
+            if isinstance(run, ReviewedRun):
+                run.begun_in, run.waiting = begun_in, self._answers.find_waiting(self._kept_exchange, call)
+            elif begun_in is not None:
                 return await self._conversation.run_tool(call, lambda _=None, /: run(begun_in))
         return await self._conversation.run_tool(call, run)
 

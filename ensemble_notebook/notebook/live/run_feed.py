@@ -214,7 +214,7 @@ class RunFeed:
                 reviewer.hear()
             self._answer_at_once(subscriber, kind, content)
         if kind == "review" and reviewer is not None:
-            decision = read_decision(content.get("verdict"), content.get("text"), content.get("for_all"))
+            decision = read_decision(*map(content.get, ("verdict", "text", "for_all", "always")))
             if decision is not None:
                 reviewer.answer(str(content.get("span_id")), decision)
         elif kind == "stop" and stop is not None:

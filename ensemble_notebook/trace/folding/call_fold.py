@@ -322,6 +322,7 @@ class CallFold(EventFold):
         span.outcome, span.reused = event.outcome and event.outcome.value, event.reused
         span.structured_output = event.structured_output
         span.output = self._log.add(event, span, "tool", event.result)
+        span.pending = event.pending
         if event.status is SpanStatus.SKIPPED:
             span.reason = (span.output or "").removeprefix("Error: ") or None
         waited_ms = self._leave_tool_group(span)

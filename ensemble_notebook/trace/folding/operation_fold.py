@@ -106,6 +106,13 @@ class OperationFold(EventFold):
             "on_timeout": request.on_timeout.value,
             "row": request.row,
         }
+        if request.call_id is not None:
+            span.attributes |= {
+                "call_id": request.call_id,
+                "arguments": to_plain(request.arguments),
+                "parameters": to_plain(request.parameters),
+                "is_unknown": request.is_unknown,
+            }
 
     @on_open(ev.ReviewAnswered)
     def _on_review_answered(self, event: ev.ReviewAnswered, span: Span) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.planning.map_design import PlannedRow
@@ -275,6 +276,7 @@ class Span(SuggestsNames):
     tool_call_id: str | None = None
     outcome: str | None = None
     structured_output: Any = None
+    pending: PendingCall | None = None
     delegate_to: str | None = None
     worker: Span | None = field(default=None, repr=False, compare=False)
     own_totals: UsageTotals | None = None

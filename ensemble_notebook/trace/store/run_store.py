@@ -45,6 +45,7 @@ from ensemble_notebook.trace.store.store_reader import (
     summarize_trace,
 )
 from ensemble_notebook.trace.store.store_writer import StoreWriter, forget, list_over, write_scores
+from ensemble_notebook.trace.store.used_answers import UsedAnswer, read_answers, use_answer
 
 T = TypeVar("T")
 
@@ -288,6 +289,28 @@ class RunStore:
             StoreError: they are damaged.
         """
         return self._read(lambda connection: list(read_exchanges(connection, run_id)), [])
+
+    def load_answers(self, call_ids: Collection[str]) -> dict[str, UsedAnswer]:
+        """The answers that were used of these calls, by their ids.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_answers(connection, call_ids), {})
+
+    def use_answer(self, call_id: str, asked_in: str, answer: UsedAnswer) -> UsedAnswer | None:
+        """Note an answer before it is used, for all processes; gives the one that was used before, if there is one.
+
+        Args:
+            call_id: of the call that waited.
+            asked_in: the run in which it was left pending.
+            answer: what was said.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
+        with opened(self.path) as connection:
+            return use_answer(connection, call_id, asked_in, answer)
 
     def open_results(self) -> ResultReader:
         """What finds results by their keys, of whatever run or kernel; the caller closes it."""

@@ -73,15 +73,23 @@ class Taken:
     Attributes:
         entries: in order.
         has_ended: nothing follows.
+        flushing: is told once its exchanges are written.
     """
 
     entries: list[Entry]
     has_ended: bool
+    flushing: list[Future[bool]] = field(default_factory=list)
 
     def add(self, later: Taken) -> None:
         """Add what the run has had since."""
         self.entries += later.entries
+        self.flushing += later.flushing
         self.has_ended = self.has_ended or later.has_ended
+
+    def take_flushing(self) -> list[Future[bool]]:
+        """Take out what is to be told once the exchanges are written."""
+        taken, self.flushing = self.flushing, []
+        return taken
 
     def split(self) -> list[StoredExchange]:
         """Take out the exchanges; all else stays, in order."""
@@ -121,6 +129,7 @@ class RunWriter:
         self._keep_late = keep_late
         self._entries: deque[Entry] = deque()
         self._has_ended = False
+        self._flushing: list[Future[bool]] = []
         self._written_seq = -1
         self.is_given_up = False
         self._changed = threading.Condition()
@@ -162,6 +171,17 @@ class RunWriter:
         """Write a score that was given while the run goes on."""
         self._put(score)
 
+    def flush(self) -> Future[bool]:
+        """All exchanges by now are to be on disk soon; gives whether they are, or can't be written."""
+        flushed: Future[bool] = Future()
+        with self._changed:
+            if self.is_given_up:
+                flushed.set_result(False)
+            else:
+                self._flushing.append(flushed)
+        self._thread.hurry()
+        return flushed
+
     def _put(self, entry: Entry) -> None:
         self._entries.append(entry)
         if self._thread.is_asleep:
@@ -170,13 +190,15 @@ class RunWriter:
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to write, or to end."""
-        return bool(self._entries) or self._has_ended
+        return bool(self._entries) or bool(self._flushing) or self._has_ended
 
     def take(self) -> Taken:
         """Called by the thread that writes: what there is."""
         has_ended = self._has_ended  # asked first: what was put before the end is taken with it
+        with self._changed:
+            flushing, self._flushing = self._flushing, []
         take = self._entries.popleft
-        return Taken([take() for _ in range(len(self._entries))], has_ended)
+        return Taken([take() for _ in range(len(self._entries))], has_ended, flushing)
 
     def hold(self, event: ev.Event) -> None:
         """Return once a completion may be shown: what completed is on disk, or that takes too long to wait for.

@@ -44,10 +44,10 @@ def find_default_store() -> Path:
 
 
 APPLICATION_ID: Final = 0x454E5342
-VERSION: Final = 3
-"""Since 2, events of one kind stand together, see `records`; since 3, there may be scores. A file of an earlier
-version is read as it is, and becomes one of this version when something is written to it: code that knows the earlier
-one alone could not read all of it any more."""
+VERSION: Final = 4
+"""Since 2, events of one kind stand together, see `records`; since 3, there may be scores; since 4, answers. A file of
+an earlier version is read as it is, and becomes one of this version when something is written to it: code that knows
+the earlier one alone could not read all of it any more."""
 LOCK_LIMIT_S: Final = 3.0
 """How long the file may be locked before a run goes on without it. Each writer holds it for milliseconds."""
 
@@ -66,6 +66,13 @@ CREATE TABLE IF NOT EXISTS scores (
 )
 """
 """Of what was made of the outputs of a run, while it ran or later. Nothing in it is ever changed."""
+
+ANSWERS: Final = """
+CREATE TABLE IF NOT EXISTS answers (
+    call_id TEXT PRIMARY KEY, asked_in TEXT NOT NULL, used_in TEXT NOT NULL, data TEXT NOT NULL
+) WITHOUT ROWID
+"""
+"""Of the answers to calls of tools that waited, each noted before it is used. A row goes with the last of its runs."""
 
 _TABLES: Final = f"""
 CREATE TABLE runs (
@@ -88,12 +95,13 @@ CREATE TABLE results (
 );
 {KEPT_TABLES};
 {SCORES};
+{ANSWERS};
 CREATE INDEX results_by_key ON results (key);
 CREATE INDEX results_by_run ON results (run_id, path);
 """
 _HEADER: Final = b"SQLite format 3\0"
 _NAMES: Final = frozenset({"runs", "events", "exchanges", "results", "results_by_key", "results_by_run"})
-_LATER_NAMES: Final = frozenset({"kept_tables", "scores"})
+_LATER_NAMES: Final = frozenset({"kept_tables", "scores", "answers"})
 
 
 class UnusableStoreError(StoreError):
@@ -181,9 +189,15 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) ->
         names = _read_names(connection)
     version = _check(connection, path, names)
     if is_written and version < VERSION:
-        connection.execute(SCORES)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        bring_up(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def bring_up(connection: sqlite3.Connection) -> None:
+    """Make the file one of this version, with the tables that earlier ones lack."""
+    connection.execute(SCORES)
+    connection.execute(ANSWERS)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _read_names(connection: sqlite3.Connection) -> frozenset[str]:

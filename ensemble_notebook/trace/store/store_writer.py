@@ -23,8 +23,7 @@ from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_fir
 from ensemble_notebook.trace.store.run_writer import Intake, RunWriter, Taken
 from ensemble_notebook.trace.store.store_file import (
     NOT_REMEMBERED,
-    SCORES,
-    VERSION,
+    bring_up,
     describe_fault,
     is_damage,
     keep_aside,
@@ -32,6 +31,7 @@ from ensemble_notebook.trace.store.store_file import (
     transaction,
 )
 from ensemble_notebook.trace.store.store_reader import read_run
+from ensemble_notebook.trace.store.used_answers import forget_answers
 
 # --- What the store forgets, and when (T32). A run that goes on, in whatever process, is never forgotten --------------
 
@@ -66,6 +66,7 @@ def forget(connection: sqlite3.Connection, run_ids: Sequence[str]) -> int:
         return 0
     with transaction(connection):
         cursor = connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in run_ids])
+        forget_answers(connection)
     connection.execute("PRAGMA incremental_vacuum").fetchall()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return cursor.rowcount
@@ -81,8 +82,7 @@ def write_scores(connection: sqlite3.Connection, run_id: str, scores: Sequence[S
     if run is None:
         return False
     with transaction(connection):
-        connection.execute(SCORES)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        bring_up(connection)
         connection.executemany(*add_scores(run.facts, scores))
     return True
 
@@ -181,6 +181,7 @@ class StoreWriter:
             for run, taken in self.intake.take(SIGN_OF_LIFE_S).items():
                 self._held.setdefault(run, Taken([], has_ended=False)).add(taken)
             encoding = None
+            flushing = [(run, each) for run, taken in self._held.items() for each in taken.take_flushing()]
             try:
                 first = self._make_first()
                 encoding = self._encode_rest()
@@ -188,6 +189,8 @@ class StoreWriter:
             except Exception as error:  # noqa: BLE001 - see below; the runs tell it
                 # Whoever waits for a run must not wait for ever, whatever is wrong here.
                 self._give_up(self.intake.runs, f"The run store {self._path} failed: {summarize_error(error)}")
+            for run, each in flushing:  # exchanges are written in the turn in which they are taken
+                each.set_result(not run.is_given_up)
             for run, taken in () if encoding is None else encoding.batch.items():
                 if taken.has_ended:
                     self._finish(run)
