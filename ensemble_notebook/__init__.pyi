@@ -102,6 +102,7 @@ from .domain.events import WaitStarted as WaitStarted
 from .domain.events import Warned as Warned
 from .domain.outputs.conversation import ChatMessage as ChatMessage
 from .domain.outputs.cost_estimate import CostEstimate as CostEstimate
+from .domain.outputs.pending_call import PendingCall as PendingCall
 from .domain.outputs.score import Score as Score
 from .domain.outputs.task_output import Failure as Failure
 from .domain.outputs.task_output import Metrics as Metrics

@@ -33,6 +33,7 @@ from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.definitions.templates import PROMPT_PLACES, SYSTEM_PLACES, TEXT_PLACES, PromptTexts
+from ensemble_notebook.domain.definitions.tool import BEFORE, Tool
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.models.model_spec import SCHEMA_MODES
 
@@ -57,7 +58,7 @@ class ValueKind(Enum):
     DEPS = "the name of any object of this notebook"
     OBJECT = "the name of a function or object of this notebook"
     OBJECTS = "the name of a function or object of this notebook, or a list of such names"
-    TOOLS = "the name of a tool, a list of tools or a retriever of this notebook, or a list of such names"
+    TOOLS = "the name of a tool or a retriever of this notebook, {tool: NAME, review: before}, or a list of such"
     ENSEMBLE = "the name of an ensemble of this notebook"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
     MODEL = f"a model: {list_short_forms()}, or a variable that holds a chat model"
@@ -93,7 +94,7 @@ SINGLE_NAMES: Final = (
     *(ValueKind.PROMPT, ValueKind.DEPS, ValueKind.EXPORTER),
 )
 NAMES_OR_ONE: Final = (ValueKind.MEMORIES, ValueKind.FUNCTIONS)
-LISTS_OF_NAMES: Final = (ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.ROLES)
+LISTS_OF_NAMES: Final = (ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.ROLES)
 PARTS: Final = (ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS)
 LIMITS: Final = (ValueKind.RATE, ValueKind.BUDGET)
 
@@ -330,6 +331,11 @@ TEXTS_WORDS: Final[Words] = {
         places=TEXT_PLACES["guardrail"],
     ),
 }
+REVIEWED_TOOL_WORDS: Final[Words] = {
+    "tool": Word(ValueKind.OBJECT, "a tool of this notebook", label="a tool"),
+    "review": Word(ValueKind.CHOICE, "when somebody is asked about a call of it: before it is made", choices=(BEFORE,)),
+    "reuse": Word(ValueKind.FLAG, "whether reuse may take over what a task has come to with it"),
+}
 COST_WORDS: Final[Words] = {
     "input_rate": Word(ValueKind.PRICE, "for one token that is read"),
     "output_rate": Word(ValueKind.PRICE, "for one token that is written"),
@@ -532,6 +538,7 @@ TASK: Final = _make_schema("task", "a task", Task, TASK_WORDS)
 PHASE: Final = _make_schema("phase", "a phase", Phase, PHASE_WORDS)
 CELL: Final = SectionSchema("cell", "a cell", _CELL_KEYS, EnsembleDefinition, _KEY_GROUPS)
 TEXTS: Final = _make_schema("texts", "the texts", PromptTexts, TEXTS_WORDS)
+REVIEWED_TOOL: Final = _make_schema("reviewed tool", "a reviewed tool", Tool, REVIEWED_TOOL_WORDS)
 COST: Final = _make_schema("cost", "a cost", CostConfiguration, COST_WORDS)
 RATE: Final = _make_schema("rate", "a rate limit", RateLimit, RATE_WORDS)
 BUDGET: Final = _make_schema("budget", "a budget", Budget, BUDGET_WORDS)
@@ -546,11 +553,13 @@ MODEL: Final = SectionSchema(
 )
 SCHEMAS: Final = (
     *(CELL, PHASE, AGENT, TASK, TEXTS, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),
+    REVIEWED_TOOL,
     *(key_group.schema for key_group in CELL.key_groups.values()),
 )
 VALUE_SECTIONS: Final[Mapping[ValueKind, SectionSchema]] = {
     ValueKind.WORKER: AGENT,
     ValueKind.MODEL: MODEL,
+    ValueKind.TOOLS: REVIEWED_TOOL,
     ValueKind.COST: COST,
     ValueKind.PROMPT_TEXTS: TEXTS,
     ValueKind.RATE: RATE,

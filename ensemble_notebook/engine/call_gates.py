@@ -15,7 +15,6 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, ToolOutcome
 from ensemble_notebook.domain.definitions.json_schema import make_validator
 from ensemble_notebook.domain.definitions.review import (
     A_PERSON,
-    Review,
     ReviewAnswer,
     ReviewRequest,
     Verdict,
@@ -37,6 +36,8 @@ from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import EnsembleError, summarize_error
 
+TIMEOUT_S: Final = 300.0
+"""How long an answer is waited for, before the call is left pending."""
 _VERDICTS: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EARLY)
 
 
@@ -85,16 +86,12 @@ class CallGates:
         else:
             pending = waiting
         given = None if answers is None else answers.find(pending.id)
-        if given is None and not pending.is_unknown:
-            given = self._always.get(asked.call.name)
         answer, call = await self._ask(asked, pending, given, span)
         decision = answer.decision
         if decision.verdict is Verdict.EXIT_EARLY:
             raise TaskAbandoned(f"not done: {self._review_queue.left}")
         if waiting is not None and answers is not None:  # others may have heard of it
             await self._services.caller.call("noting an answer", answers.use, pending.id, answer)
-        if decision.always:
-            self._always[asked.call.name] = answer
         if decision.verdict in (Verdict.REJECT, Verdict.RETRY):
             reason = decision.text or "no reason given"
             return ToolAnswer(f"Error: a person did not allow this call: {reason}", ToolOutcome.DECLINED)
@@ -112,7 +109,6 @@ class CallGates:
         text = json.dumps(asked.call.arguments, ensure_ascii=False, default=str)
         if pending.is_unknown:
             text += "\n\nThis call was begun before, and it is not known whether it was done. Make it again?"
-        gate = Review()
         request = ReviewRequest(
             subject="tool",
             text=text,
@@ -121,19 +117,24 @@ class CallGates:
             agent=pending.agent,
             tool=pending.tool,
             verdicts=_VERDICTS,
-            timeout=gate.timeout,
-            on_timeout=gate.on_timeout,
+            timeout=TIMEOUT_S,
             call_id=pending.id,
             arguments=asked.call.arguments,
             parameters=asked.spec.parameters,
             is_unknown=pending.is_unknown,
         )
+
+        def find_given() -> ReviewAnswer | None:
+            return given or (None if pending.is_unknown else self._always.get(pending.tool))
+
         while True:
             try:
-                answer = await self._review_queue.ask(request, span, given=given)
+                answer = await self._review_queue.ask(request, span, find_given=find_given)
             except CallLeftPending as left:
                 self._leave(pending)
                 raise CallLeftPending(left.by, pending) from None
+            if answer.decision.always:
+                self._always[pending.tool] = answer
             if answer.decision.verdict is not Verdict.EDIT:
                 return answer, asked.call
             arguments, fault = read_edited_arguments(answer.decision.text, asked.spec)

@@ -103,7 +103,7 @@ class ReviewQueue:
         request: ReviewRequest,
         around: SpanEmitter,
         handler: ReviewHandler | None = None,
-        given: ReviewAnswer | None = None,
+        find_given: Callable[[], ReviewAnswer | None] = lambda: None,
     ) -> ReviewAnswer:
         """The answer to a request, in a span inside `around`, after all questions before it are answered.
 
@@ -111,7 +111,7 @@ class ReviewQueue:
             request: what to ask.
             around: the task, phase or tool call that it is about.
             handler: whom to ask instead of the run's own, e.g. the reviewer of a phase.
-            given: the answer, where somebody has given it before; then nobody is asked.
+            find_given: finds the answer that somebody has given before, once it has its turn; then nobody is asked.
 
         Raises:
             CallLeftPending: it is about a call of a reviewed tool, and nobody answered in time, or could be asked.
@@ -120,7 +120,7 @@ class ReviewQueue:
             Exception: what the handler raised.
         """
         async with self._lock:
-            reviewer = handler or self._handler
+            reviewer, given = handler or self._handler, find_given()
             if self.left is not None and reviewer is not None and given is None:  # who has left is not asked again
                 return ReviewAnswer(ReviewDecision.exit_early())
             request = dataclasses.replace(request, row=self.row)

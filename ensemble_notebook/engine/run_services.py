@@ -6,11 +6,11 @@ import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.seams.call_answers import CallAnswers
+from ensemble_notebook.domain.definitions.review import ReviewAnswer
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.budget_reservation import BudgetAccount, open_account
@@ -18,6 +18,23 @@ from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.run_spec import RunSpec, forget_inner_revision
+
+
+class CallAnswers(Protocol):
+    """What is known of the answers to the calls that an earlier run has left pending. Thread-safe."""
+
+    def find(self, call_id: str) -> ReviewAnswer | None:
+        """The answer that was given to a call with this run; None where none was."""
+
+    def is_used(self, call_id: str) -> bool:
+        """Whether an answer to this call was used before: whether it was made is not known then."""
+
+    def use(self, call_id: str, answer: ReviewAnswer) -> None:
+        """Note that an answer is used, before anything is done for it. May wait for a disk.
+
+        Raises:
+            ValidationError: another one was used before; says by whom it was given, and when.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

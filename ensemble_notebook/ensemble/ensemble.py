@@ -439,6 +439,7 @@ class Ensemble(RunnableEnsemble):
                 not done again, with a result only where the store has that map.
             redo: as in `run`.
             anyway: as in `run`.
+            answers: as in `run`: to calls that wait in the rows of that map.
             budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
                 budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.

@@ -88,7 +88,7 @@ def describe_continued(run_id: str) -> str:
 Answers = Mapping[str, ReviewDecision | str | Mapping[str, Any]]
 """Answers by the ids of the calls: a decision, its word, or a mapping with ``decision``, as JSON has it."""
 
-_OF_RESUMED: Final = ("redo", "anyway", "answers")
+OF_RESUMED: Final = ("redo", "anyway", "answers")
 _CHOICES: Final = {"replay_tools": "live", "pace": "recorded"}
 
 
@@ -178,7 +178,7 @@ class RunSettings:
 
     def _check_combinations(self) -> None:
         given = [name for name in ("record", "replay", *_CHOICES) if getattr(self, name) is not None]
-        given += [name for name in _OF_RESUMED if getattr(self, name)]
+        given += [name for name in OF_RESUMED if getattr(self, name)]
         fault = ""
         if self.reuse and "record" in given:
             fault = "A recording holds what models answer, and a reused task asks none: leave out record or reuse."
@@ -190,7 +190,7 @@ class RunSettings:
             fault = "A run records or replays, not both: leave out record or replay."
         elif "replay" not in given and (name := next((each for each in _CHOICES if each in given), None)):
             fault = f"{name} is about a replay: name a recording with replay=FILE, too."
-        elif self.resume is None and (name := next((each for each in _OF_RESUMED if each in given), None)):
+        elif self.resume is None and (name := next((each for each in OF_RESUMED if each in given), None)):
             fault = f"{name} is about a run that is resumed: name it with resume=ID, too."
         if fault:
             raise ValidationError(fault)

@@ -21,6 +21,7 @@ from pandas.testing import assert_frame_equal
 from ensemble_notebook import Ensemble, ExecutionTrace, MapResult, Task, TraceFormatError, load_traces
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.evaluation.scorer import keep_scores
+from ensemble_notebook.trace.store.store_file import VERSION
 from tests.support.store import wait_for_store
 
 COLUMNS = [
@@ -192,7 +193,7 @@ def test_v9_a_store_of_a_time_without_scores_is_read_and_takes_them(store_path: 
     assert keep_scores(score_all(result)) is True
     assert len(load_traces().scores) == 7
     with closing(sqlite3.connect(store_path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
 
 def test_v9_a_run_that_the_store_does_not_have_keeps_no_scores(store_path: Path) -> None:

@@ -43,7 +43,7 @@ from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name
-from ensemble_notebook.domain.definitions.tool import RetrieverTool, is_retriever, list_tool_names
+from ensemble_notebook.domain.definitions.tool import BEFORE, RetrieverTool, Tool, is_retriever, list_tool_names
 from ensemble_notebook.domain.planning.delegation import find_resolved_role_problems
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, find_taken_inputs, list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking_inside
@@ -349,11 +349,28 @@ class EnsembleBuilder:
             self._report.add_misread(misread)
             return Unimported(node.text)
 
-    def _bind_tools(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
+    def _bind_tools(self, section: Section, key: Key, value: Iterable[ScalarNode | Section]) -> tuple[Any, ...]:
         """Find tools; a variable may hold a list of them, and a retriever is called as its variable."""
-        found = [(tool, node) for node in value for tool in self._find_tools(node, key)]
-        self._places[id(section), key.name] = dict(enumerate(node.place for _, node in found))
+        found: list[tuple[Any, Place]] = []
+        for each in value:
+            if isinstance(each, Section):
+                found += [(tool, each.place) for tool in self._find_reviewed(each, key)]
+            else:
+                found += [(tool, each.place) for tool in self._find_tools(each, key)]
+        self._places[id(section), key.name] = dict(enumerate(place for _, place in found))
         return tuple(tool for tool, _ in found)
+
+    def _find_reviewed(self, section: Section, key: Key) -> list[Any]:
+        """Find the tools of one entry of which each call is reviewed."""
+        node, others = section.values.get("tool"), {**section.values}
+        if not isinstance(node, ScalarNode):  # that has been said
+            return []
+        del others["tool"]
+        found = self._find_tools(node, key)
+        return [
+            each if isinstance(each, Unimported) else self._make_definition(Tool, section, {"tool": each, **others})
+            for each in found
+        ]
 
     def _find_tools(self, node: ScalarNode, key: Key) -> list[Any]:
         found = self._bind_function(node, key)
@@ -543,7 +560,7 @@ def _make_placeholder(cls: type, name: str) -> Any:
         return (_make_placeholder_task(),)
     if cls is PhaseReview:
         return _make_placeholder_task()
-    return {CostConfiguration: 0, RateLimit: 1}.get(cls, _STAND_IN)
+    return {CostConfiguration: 0, RateLimit: 1, Tool: BEFORE}.get(cls, _STAND_IN)
 
 
 def _is_async(section: Section) -> bool:

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.definitions.limits import COST, Budget, CostConfig
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.tool import ToolSource, human_input, is_langchain_tool, is_retriever
+from ensemble_notebook.domain.definitions.tool import Tool, ToolSource, human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_kinds import (
@@ -331,7 +331,7 @@ def _is_tool_source(found: Any) -> bool:
     if isinstance(found, list | tuple):
         return bool(found) and all(map(_is_tool_source, found[:_MOST_ITEMS]))
     has_tools = any(is_langchain_tool(each) for cls in type(found).__mro__ for each in vars(cls).values())
-    return has_tools or is_retriever(found) or isinstance(found, ToolSource) or _is_function(found)
+    return has_tools or is_retriever(found) or isinstance(found, ToolSource | Tool) or _is_function(found)
 
 
 def is_listed(found: Any) -> bool:

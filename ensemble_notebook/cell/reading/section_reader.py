@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.reading.inline_types import read_inline_type
@@ -122,6 +122,7 @@ class SectionReader:
             **{kind: partial(self._read_one_or_more, wanted=kind.value) for kind in vocabulary.NAMES_OR_ONE},
             **{kind: partial(self._read_part, schema=vocabulary.VALUE_SECTIONS[kind]) for kind in vocabulary.PARTS},
             **{kind: partial(self._read_limit, kind=kind) for kind in vocabulary.LIMITS},
+            ValueKind.TOOLS: self._read_tools,
             ValueKind.AGENTS: self._read_agents,
             ValueKind.WORKER: self._read_named_agent,
             ValueKind.TASKS: self.read_group,
@@ -420,6 +421,18 @@ class SectionReader:
             return [self._read_name(node, label, wanted=wanted)]
         found = read_names(node, label, wanted=wanted, report=self.report)
         return self._read_each(found, lambda item: self._read_name(item, f"an item of {label}", wanted="a name"))
+
+    def _read_tools(self, node: Node, label: str) -> list[ScalarNode | Section]:
+        """Read names of tools, some of which may be reviewed tools with keys of their own."""
+        items = node.items if isinstance(node, ListNode) else [node]
+        names = [each for each in items if not isinstance(each, MappingNode)]
+        if len(names) == len(items):
+            return [*read_names(node, label, wanted=ValueKind.TOOLS.value, report=self.report)]
+        if isinstance(node, ListNode):
+            names = [*read_names(replace(node, items=names), label, wanted="a name", report=self.report)]
+        read = partial(self._read_part, label=f"a tool in {label}", schema=vocabulary.REVIEWED_TOOL)
+        found = [*names, *self._read_each((each for each in items if isinstance(each, MappingNode)), read)]
+        return sorted(cast("list[ScalarNode | Section]", found), key=lambda each: (each.place.line, each.place.column))
 
     def _read_store(self, node: Node, label: str) -> bool | ScalarNode:
         found = expect_scalar(node, label, ValueKind.STORE.value)

@@ -39,6 +39,7 @@ from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name, find_variables
+from ensemble_notebook.domain.definitions.tool import BEFORE, Tool
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.domain.planning.delegation import list_agents
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
@@ -381,7 +382,14 @@ class CellWriter:
 
     def _write_tools(self, value: Sequence[Any], spot: Spot) -> Any:
         """Write tools by their names; those without one may be the items of a list that has one."""
-        return _write_names([name or self._name(tool, spot) for tool, name in self._names.list_tools(value)], spot)
+        written = [name or self._write_tool(tool, spot) for tool, name in self._names.list_tools(value)]
+        names = [each for each in written if isinstance(each, str)]
+        return _write_names(names, spot) if len(names) == len(written) else written
+
+    def _write_tool(self, tool: Any, spot: Spot) -> Any:
+        """Write a tool by its name; one that is reviewed by its keys, where no variable holds it so."""
+        is_bare = isinstance(tool, Tool) and tool.review == BEFORE and self._names.look_up(tool) is None
+        return self._write_part(tool, spot) if is_bare else self._name(tool, spot)
 
     def _write_model(self, value: Any, spot: Spot) -> Any:
         if isinstance(value, str):

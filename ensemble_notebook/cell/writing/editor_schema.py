@@ -63,6 +63,15 @@ _FORMS: Final[dict[ValueKind, Form]] = {
     **dict.fromkeys((ValueKind.INPUTS, ValueKind.EXTRAS), _MAPPING),
     ValueKind.TEXTS: _any_of(_TEXT, _TEXTS),
     **dict.fromkeys(vocabulary.LISTS_OF_NAMES, _NAMES),
+    ValueKind.TOOLS: _any_of(
+        _NAME,
+        _refer("reviewed_tool"),
+        {
+            "type": "array",
+            "items": _any_of({"type": ["string", "number", "boolean"]}, _refer("reviewed_tool")),
+            "uniqueItems": True,
+        },
+    ),
     **dict.fromkeys(vocabulary.NAMES_OR_ONE, _ONE_OR_MORE),
     ValueKind.WORKER: _any_of(_TEXT, _AGENT_WITH_ROLE),
     ValueKind.MODEL: _any_of({**_TEXT, "examples": [*list_examples()]}, _refer("llm")),

@@ -29,6 +29,7 @@ from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.domain.definitions.tool import BEFORE, Tool
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.domain.planning.delegation import list_agents
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
@@ -165,6 +166,8 @@ class _PythonWriter:
                 description = fields.pop("description")
                 return Call("Task.of", (description,), fields)
             return Call("Task", (), fields)
+        if isinstance(definition, Tool):
+            return Call(word, (fields.pop("tool"),), fields)
         if isinstance(definition, Condition):
             return Call(word, (self._refer(self._find_task(definition.source)),), fields)
         if isinstance(definition, RateLimit):
@@ -198,12 +201,18 @@ class _PythonWriter:
             return _write_scalar(value)
         if field == "tools":
             return [
-                Code(f"*{name}") if name is not None else self._write_object(tool, owner, "tools", label)
+                Code(f"*{name}") if name is not None else self._write_tool(tool, owner, label)
                 for tool, name in self._names.list_tools(value)
             ]
         if type(value) in (list, tuple) or (isinstance(value, Mapping) and self._names.look_up(value) is None):
             return self._write_items(value, owner, field, label)
         return self._write_object(value, owner, field, label)
+
+    def _write_tool(self, tool: Any, owner: Definition, label: str) -> Any:
+        """Write a tool by its name; one that is reviewed by the call that makes it, where no variable holds it so."""
+        if isinstance(tool, Tool) and tool.review == BEFORE and self._names.look_up(tool) is None:
+            return self._write_definition(tool, f"tools of {label}")
+        return self._write_object(tool, owner, "tools", label)
 
     def _write_items(self, value: Any, owner: Definition, field: str, label: str) -> Any:
         if isinstance(value, Mapping):

@@ -182,7 +182,7 @@ class RunLogger:
         told = cut(event.result)
         if event.error is not None:
             told = add_origin(told or cut(summarize_error(event.error)), event.error)
-        is_good = event.status is SpanStatus.OK or event.outcome is ToolOutcome.DECLINED
+        is_good = event.status is SpanStatus.OK or event.outcome in (ToolOutcome.DECLINED, ToolOutcome.PENDING)
         return logging.INFO if is_good else logging.WARNING, "Tool in %s: %s -> %s", event.task, call, told
 
     def _describe_question(self, event: events.ReviewRequested) -> Line:
@@ -196,6 +196,8 @@ class RunLogger:
     def _describe_answer(self, event: events.ReviewAnswered) -> Line:
         what, waited = self._asked.pop(event.span_id, event.task or ""), format_duration(event.waited_s * 1000)
         if event.decision is None:
+            if event.by is not None and event.status is SpanStatus.SKIPPED:
+                return logging.INFO, "Review of %s: nobody has answered, and the call waits", what
             if event.by == NOBODY_TO_ASK:
                 return logging.WARNING, "Review of %s: nobody could be asked, and it counts as failed", what
             why = append(None if event.error is None else summarize_error(event.error))

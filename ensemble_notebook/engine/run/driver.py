@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
-from ensemble_notebook.domain.seams.call_answers import CallAnswers
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine import scheduler_messages as messages
@@ -19,7 +18,7 @@ from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.command_executor import CommandExecutor, NodeTasks
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
-from ensemble_notebook.engine.run_services import ParentRun, RunServices
+from ensemble_notebook.engine.run_services import CallAnswers, ParentRun, RunServices
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.task.for_each import ItemPlaces

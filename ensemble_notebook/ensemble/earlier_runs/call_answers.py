@@ -61,7 +61,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ReviewAnswer:
     word = fields.get("decision")
     if word not in list(_DECISIONS):
         near = _FAMILIAR.get(str(word), str(word))
-        hint = f" Write {near!r}." if near != word else did_you_mean(near, _DECISIONS)
+        hint = f" Write {near!r}." if near != word else did_you_mean(near, [each.value for each in _DECISIONS])
         raise ValidationError(f"must be {_FORMS}, got the decision {show_value(word)}.{hint}")
     is_edit, reason = word == Verdict.EDIT, fields.get("reason", "")
     for name, is_right, wanted in (

@@ -65,7 +65,7 @@ from ensemble_notebook.ensemble.many_runs.rows import (
 from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.run_settings import OF_RESUMED, RunSettings
 from ensemble_notebook.ensemble.scoring import CheckedScorers, KeptScores, RowCalls, RunToScore, score_apart
 from ensemble_notebook.errors import (
     EnsembleError,
@@ -223,8 +223,13 @@ class _MapRun:
         if (earlier := map_settings.resume) is not None and self._pool is None:
             run_id = find_answers_of(earlier, settings, ensemble.capture_mode)
             if run_id is not None:
-                settings = replace(settings, resume=run_id, redo=map_settings.redo, anyway=map_settings.anyway)
-                self._settings = settings
+                of_resumed = {name: getattr(map_settings, name) for name in OF_RESUMED}
+                self._settings = settings = replace(settings, resume=run_id, **of_resumed)
+        if map_settings.answers and settings.resume is None:
+            raise ValidationError(
+                "answers goes with a map that is kept here: what was asked in rows on an executor, and in a map that "
+                "the store does not have, is not at hand."
+            )
         is_reusing = settings.reuse or settings.resume is not None
         cell = None if settings.origin is None else replace(settings.origin, variable=None)
         row_settings = RunSettings(

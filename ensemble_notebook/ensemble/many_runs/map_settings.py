@@ -16,6 +16,7 @@ from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, UntilClea
 from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
+    Answers,
     Inputs,
     Pace,
     PathLike,
@@ -42,7 +43,7 @@ class MapSettings:
         on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
         concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
         resume: an earlier result whose completed rows are taken over; None: none.
-        redo, anyway: as of `RunSettings`, with that result.
+        redo, anyway, answers: as of `RunSettings`, with that result.
         score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
@@ -63,6 +64,7 @@ class MapSettings:
     resume: MapResult | None = None
     redo: Sequence[str] = ()
     anyway: bool = False
+    answers: Answers | None = None
     score: AnyScorers | None = None
     expected: str | None = None
     id: str | None = None
@@ -154,6 +156,7 @@ def read_map(
     resume: MapResult | Resumable = None,
     redo: Sequence[str] = (),
     anyway: bool = False,
+    answers: Answers | None = None,
     budget: AnyBudget | None = None,
     until_clear: float | Mapping[str, float] | None = None,
     seed: int = 0,
@@ -181,9 +184,9 @@ def read_map(
 
     of_map = {each.name for each in fields(MapSettings) if each.init}
     if isinstance(resume, MapResult):
-        RunSettings(resume=resume.run_id or "", redo=redo, anyway=anyway)  # checks them
+        RunSettings(resume=resume.run_id or "", redo=redo, anyway=anyway, answers=answers)  # checks them
     else:
-        of_map -= {"resume", "redo", "anyway"}
+        of_map -= {"resume", "redo", "anyway", "answers"}
     map_settings = MapSettings(**{name: each for name, each in given.items() if name in of_map})
     settings = RunSettings(**{name: each for name, each in given.items() if name not in of_map})
     return MapArguments(rows, settings, map_settings)

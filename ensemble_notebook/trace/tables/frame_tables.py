@@ -50,6 +50,7 @@ def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
     return lambda record: sum(record.fold.tree.task_counts[status] for status in statuses)
 
 
+_OUTCOMES: Final = "success, failure, declined, pending, unknown or skipped_max_iterations"
 _SUBTREE: Final = ("llm_call_count", "input_tokens", "output_tokens", "cost")
 
 
@@ -91,7 +92,7 @@ SPANS: Final = make_table(
         make_known("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
         Column("tool", "category", "name of the tool"),
         Column("tool_call_id", "string", "the model's id of the tool call"),
-        Column("outcome", "category", "of a tool call: success, failure, declined, unknown or skipped_max_iterations"),
+        Column("outcome", "category", f"of a tool call: {_OUTCOMES}"),
         Column("delegate_to", "category", "of a delegation: role of the worker"),
         Column("review_decision", "category", "of a review: approve, edit, retry, reject or exit_early"),
         *CHAIN,
@@ -219,7 +220,7 @@ TOOL_CALLS: Final = make_table(
         *WHERE,
         Column("tool", "category", "name"),
         Column("tool_call_id", "string", "the model's id of the call"),
-        Column("outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if stopped"),
+        Column("outcome", "category", f"{_OUTCOMES}; NA if stopped"),
         STATUS,
         *BEGUN,
         Column("arguments", "string", "JSON text, secrets masked", "input"),

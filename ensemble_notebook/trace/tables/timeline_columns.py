@@ -90,6 +90,11 @@ REVIEW: Final = Table(
         make_attribute("on_timeout", "category", "what it decides"),
         Column("decision", "category", "what was answered", "review_decision"),
         *REVIEWS.pick("by", "is_timeout"),
+        make_attribute("call_id", "string", "of a call of a reviewed tool: by which it is answered later"),
+        make_attribute("arguments", "object", "of such a call, by name", type_name="Record<string, unknown>"),
+        make_attribute("parameters", "object", "the JSON schema of its arguments", type_name="Record<string, unknown>"),
+        make_attribute("is_unknown", "boolean", "whether it was begun before, and nobody knows whether it was done"),
+        make_attribute("otherwise", "string", "what happens to it if nobody answers, whatever on_timeout says"),
         make_attribute("row", "string", "name of the row of a map that it is about; an answer may then serve all rows"),
     ),
 )
