@@ -113,7 +113,7 @@ class RunHandle(SuggestsNames):
         self._resumed = resumed
         self._answers: ResumedCalls | None = None
         if isinstance(resumed, ResumedRun):
-            self._answers = resumed.answer_calls(setting.answers)
+            self._answers = resumed.answer_calls(setting.answers, anyway=setting.anyway)
             self._answers.begin(run_id)
             resumed.prepare(spec, setting.redo, anyway=setting.anyway)
         self._person = find_waiting_person(setting.review_handler)

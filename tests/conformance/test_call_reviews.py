@@ -624,6 +624,20 @@ def as_fallback(inner: Ensemble) -> Ensemble:
     return Ensemble(tasks=[inner.tasks[0].replace(agent=broken, fallback=inner.tasks[0].agent, max_retries=0)])
 
 
+def as_delegated(inner: Ensemble) -> Ensemble:
+    handed = ToolUse("delegate", {"agent_role": "Clerk", "task_description": "Settle it."})
+    head = Agent(role="Head", goal="Hand on", llm=asking(handed), allow_delegation=True)
+    return Ensemble(
+        agents=[head, *(each.agent for each in inner.tasks if each.agent)], tasks=[Task.of("Go", agent=head)]
+    )
+
+
+def as_managed(inner: Ensemble) -> Ensemble:
+    handed = ToolUse("delegate_task", {"agent_role": "Clerk", "task_description": "Settle it."})
+    workers = [each.agent for each in inner.tasks if each.agent]
+    return Ensemble(agents=workers, tasks=[Task.of("Go")], workflow="hierarchical", manager_llm=asking(handed))
+
+
 def as_cell(inner: Ensemble) -> Ensemble:
     agent = inner.tasks[0].agent
     assert agent is not None
@@ -640,6 +654,8 @@ WAYS: dict[str, Callable[[Ensemble], Ensemble]] = {
     "tool": as_tool,
     "item": as_item,
     "fallback": as_fallback,
+    "delegated": as_delegated,
+    "managed": as_managed,
 }
 
 
@@ -714,6 +730,13 @@ def test_e127_a_task_with_such_a_tool_is_reused_only_where_it_says_so(reuse: boo
     assert again["settle"].reused is reuse
     why = [each.reason for each in of(again, TaskNotReused)]
     assert reuse or "Tool(..., reuse=True)" in why[0]
+
+
+def test_e127_random_runs_with_kills_pay_for_answers_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.claims_world", str(tmp_path), "2", "8", "14", "16"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    worlds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["done"], each["faults"]) for each in worlds] == [(True, [])] * 4
 
 
 # --- T96 --------------------------------------------------------------------------------------------------------------

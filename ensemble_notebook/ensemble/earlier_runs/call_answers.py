@@ -86,6 +86,7 @@ class ResumedCalls:
         waiting: the calls that wait there.
         answers: to some of them.
         lineage: the ids of the runs that it goes on with itself, which may have used an answer and died.
+        anyway: whether to go on although another run has used an answer; what that is to is asked about anew.
 
     Raises:
         ValidationError: an answer is no answer, is to a call that does not wait there, or comes second; or another run
@@ -93,7 +94,13 @@ class ResumedCalls:
     """
 
     def __init__(
-        self, resumed_id: str, waiting: Sequence[PendingCall], answers: Answers | None, lineage: Collection[str]
+        self,
+        resumed_id: str,
+        waiting: Sequence[PendingCall],
+        answers: Answers | None,
+        lineage: Collection[str],
+        *,
+        anyway: bool,
     ) -> None:
         self._resumed_id = resumed_id
         self._run_id = ""
@@ -112,10 +119,11 @@ class ResumedCalls:
                     f"No call {call_id!r} waits in run {resumed_id}.{hint} There wait: {there}{more}."
                 )
         for call_id in ids:
-            if (used := self._used.get(call_id)) is not None and used.used_in not in lineage:
+            used = self._used.get(call_id)
+            if used is not None and used.used_in not in lineage and not anyway:
                 raise ValidationError(
                     f"Call {call_id} of run {resumed_id} is answered already: {used}. Go on from there: "
-                    f"resume={used.used_in!r}."
+                    f"resume={used.used_in!r}. With anyway=True this call is asked about anew."
                 )
 
     def begin(self, run_id: str) -> None:

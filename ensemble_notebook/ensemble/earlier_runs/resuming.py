@@ -78,7 +78,7 @@ class ResumedRun:
     trace: ExecutionTrace
     rows: ResumedRows | None = None
 
-    def answer_calls(self, answers: Answers | None) -> ResumedCalls:
+    def answer_calls(self, answers: Answers | None, *, anyway: bool) -> ResumedCalls:
         """What is known of the answers to the calls of reviewed tools that wait in it.
 
         Raises:
@@ -89,7 +89,7 @@ class ResumedRun:
             lineage.add(earlier)
             found = RunStore.open().find_exact(earlier)
             earlier = None if found is None else found.facts.resumed_from
-        return ResumedCalls(self.run.run_id, self.answers.list_waiting(), answers, lineage)
+        return ResumedCalls(self.run.run_id, self.answers.list_waiting(), answers, lineage, anyway=anyway)
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of the earlier run, unless others are given now.
