@@ -734,7 +734,7 @@ def test_e127_a_task_with_such_a_tool_is_reused_only_where_it_says_so(reuse: boo
 
 def test_e127_random_runs_with_kills_pay_for_answers_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.claims_world", str(tmp_path), "2", "8", "14", "16"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     worlds = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(each["done"], each["faults"]) for each in worlds] == [(True, [])] * 4
 

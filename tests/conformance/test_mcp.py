@@ -30,6 +30,7 @@ from ensemble_notebook import (
     ScriptedChatModel,
     Task,
     TaskExecutionError,
+    Tool,
     ToolCallCompleted,
     ToolUse,
     ValidationError,
@@ -574,3 +575,47 @@ def test_e83_text_blocks_of_langchains_adapter_are_text() -> None:
     ensemble = clerk([tool], ToolUse("add", {"a": 2}))
     ensemble.run()
     assert told(ensemble) == ["5\n6"]
+
+
+# --- Reviewed tools of a server (E122, E127) --------------------------------------------------------------------------
+
+
+ADD = Reply(calls=[ToolUse("add", {"a": 1, "b": 2})])
+
+
+@pytest.mark.usefixtures("store_path")
+@pytest.mark.parametrize("is_all", [True, False])
+def test_e127_reviewed_tools_of_a_server_wait_and_the_others_do_not(is_all: bool) -> None:
+    both = Reply(calls=[ToolUse("add", {"a": 1, "b": 2}), ToolUse("mul", {"a": 3, "b": 4})])
+    toolbox = mcp_tools(CALCULATOR).only("add", "mul")
+    ensemble = clerk(toolbox.reviewed() if is_all else toolbox.reviewed("add"), both)
+    first = ensemble.run()
+    assert [each.tool for each in first.pending] == (["add", "mul"] if is_all else ["add"])
+    second = ensemble.run(resume=first, answers={each.id: "approve" for each in first.pending})
+    assert second.raw == "done"
+    assert told(ensemble) == ["3.0", "12.0"]
+
+
+def test_e122_a_rule_of_a_toolbox_says_who_is_asked() -> None:
+    toolbox = mcp_tools(CALCULATOR).only("add").reviewed("add", review=lambda call: call.arguments["a"] > 1)
+    assert clerk(toolbox, ADD).run().pending == ()
+    assert len(clerk(toolbox, Reply(calls=[ToolUse("add", {"a": 2, "b": 2})])).run().pending) == 1
+
+
+def test_e122_a_reviewed_tool_that_the_server_has_not_fails_the_task_before_its_model_is_called() -> None:
+    ensemble = clerk(mcp_tools(CALCULATOR).reviewed("ad"), ADD)
+    with pytest.raises(TaskExecutionError, match=r"has no tool 'ad'\. Did you mean 'add'"):
+        ensemble.run()
+    assert ensemble.llm.calls == ()
+
+
+def test_e122_what_is_no_reviewed_toolbox_is_refused() -> None:
+    toolbox = mcp_tools(CALCULATOR)
+    for make, said in (
+        (lambda: toolbox.reviewed(""), "takes the names of tools"),
+        (lambda: toolbox.reviewed("add", review="after"), "must be 'before'"),
+        (lambda: toolbox.only("add").reviewed("mul"), "not among those"),
+        (lambda: Tool(toolbox, review="before"), "toolbox.reviewed"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            make()

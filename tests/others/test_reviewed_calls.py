@@ -21,7 +21,7 @@ def test_no_run_pays_without_an_answer_or_twice_for_one(
 ) -> None:
     seeds = map(str, range(first, first + 20))
     command = [sys.executable, "-m", "tests.support.claims_world", str(tmp_path), *seeds]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     worlds = [json.loads(line) for line in done.stdout.splitlines()]
     facts = ("processes", "killed", "refused", "answers", "at_once", "payments")
     add_figures(
