@@ -128,7 +128,8 @@ class ReviewedRun:
     Attributes:
         waiting: the call as an earlier run has left it pending; None where none has.
         begun_in: the earlier run in which it was begun, and its end is not known; None where there is none.
-        on_begin: is called once it is allowed, and awaited before the tool hears of it.
+        on_begin: is called once it is allowed, with whether somebody has answered, and awaited before the tool hears of
+            it.
 
     Args:
         run: has it allowed, and calls the tool.
@@ -138,16 +139,16 @@ class ReviewedRun:
         self._run = run
         self.waiting: PendingCall | None = None
         self.begun_in: str | None = None
-        self.on_begin: list[Callable[[], Awaitable[object]]] = []
+        self.on_begin: list[Callable[[bool], Awaitable[object]]] = []
 
     def __call__(self, _begun_in: str | None = None, /) -> Awaitable[ToolAnswer]:
         """Have it allowed, and call the tool."""
         return self._run(self)
 
-    async def begin(self) -> None:
-        """The tool is about to hear of its call."""
+    async def begin(self, *, is_answered: bool) -> None:
+        """The tool is about to hear of its call, which somebody has allowed where it `is_answered`."""
         for tell in self.on_begin:
-            await tell()
+            await tell(is_answered)
 
 
 REFUSED: Final = "refused by the model"

@@ -399,11 +399,12 @@ class AgentLoop:
         assert request.review_call is not None, "whoever hands reviewed tools to an agent has their calls looked at"
         async with self._not_begun():
             allowed = await request.review_call(asked, run, span)
+            is_answered = allowed is not None
             if allowed is None:  # then the review of the task is asked, as about a call of any other tool
                 allowed = asked.call if request.approve is None else await request.approve(asked.call, span)
         if isinstance(allowed, ToolAnswer):
             return allowed
-        await run.begin()
+        await run.begin(is_answered=is_answered)
         with use_agent(self._agent.role):
             return await self._toolbox.answer(allowed, self._services.caller, span, mends=False)
 

@@ -415,9 +415,10 @@ class RecordingConversation:
         def write(answer: ToolAnswer | None) -> None:
             self._log.add_tool(exchange, call, answer, time.monotonic() - started)
 
-        async def begin() -> None:
+        async def begin(is_answered: bool) -> None:
             self._log.begin_tool(exchange, call)
-            await self._log.keep_now()
+            if is_answered:  # an answer counts once, whatever becomes of this process
+                await self._log.keep_now()
 
         if self._log.keeps_beginnings and isinstance(run, ReviewedRun):
             run.on_begin.append(begin)
