@@ -6,6 +6,7 @@ Each process of a world is forked from this one, which has imported all and star
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -116,7 +117,7 @@ class World:
             said = self.folder / f"said-{number}"
             said.unlink(missing_ok=True)
             if (child := os.fork()) == 0:
-                self._run_here(given, said)
+                self.run_here(given, said)
             children.append((child, said))
         if kill_after_s is not None:
             time.sleep(kill_after_s)
@@ -125,7 +126,7 @@ class World:
             os.waitpid(child, 0)
         return [json.loads(said.read_text()) if said.exists() else {} for _, said in children]
 
-    def _run_here(self, given: dict[str, Any], said: Path) -> None:
+    def run_here(self, given: dict[str, Any], said: Path, at_end: Callable[[], object] = bool) -> None:
         """The life of a process, which ends here whatever happens."""
         try:
             os.environ["ENSEMBLE_NOTEBOOK_STORE"] = str(self.folder / "runs.db")
@@ -140,6 +141,7 @@ class World:
             text = json.dumps(found)
             (half := said.with_suffix(".half")).write_text(text)
             half.rename(said)
+            at_end()
         except BaseException as error:  # noqa: BLE001 - nothing of this process may go on in the parent's code
             sys.stderr.write(f"seed {self.seed}: {error!r}\n")
         finally:
@@ -197,8 +199,21 @@ def _read_book(world: World, allowed: Counter[str]) -> tuple[int, list[str]]:
     return paid.total(), [f"{order}: {count} payments, {allowed[order]} allowed" for order, count in unasked.items()]
 
 
+def _import_all(folder: Path) -> None:
+    """Import here what a process of a world imports, so that each has it already."""
+    (place := folder / "first").mkdir(parents=True)
+    names = place / "names"
+    if (child := os.fork()) == 0:
+        World(0, place).run_here({}, place / "said", lambda: names.write_text("\n".join(sys.modules)))
+    os.waitpid(child, 0)
+    for name in names.read_text().split():
+        if name.partition(".")[0] in ("ensemble_notebook", "langchain_core", "pydantic", "jsonschema_rs", "sqlite3"):
+            importlib.import_module(name)
+
+
 def main(folder: Path, seeds: list[int], tell: Callable[[str], object] = print) -> None:
     """Live these worlds."""
+    _import_all(folder)
     for seed in seeds:
         place = folder / str(seed)
         place.mkdir(parents=True)
