@@ -58,7 +58,7 @@ class ValueKind(Enum):
     DEPS = "the name of any object of this notebook"
     OBJECT = "the name of a function or object of this notebook"
     OBJECTS = "the name of a function or object of this notebook, or a list of such names"
-    TOOLS = "the name of a tool or a retriever of this notebook, {tool: NAME, review: before}, or a list of such"
+    TOOLS = "the name of a tool, a list of tools or a retriever of this notebook, {tool: ..., review: ...}, or a list"
     ENSEMBLE = "the name of an ensemble of this notebook"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
     MODEL = f"a model: {list_short_forms()}, or a variable that holds a chat model"

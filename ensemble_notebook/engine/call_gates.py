@@ -175,10 +175,17 @@ class CallGates:
         """The run ends early with a call that waits: what runs finishes, nothing new starts."""
         if not self._has_left:
             self._has_left = True
+            how = (
+                f"Resume the run where somebody can be asked, or with "
+                f"run(resume=..., answers={{{pending.id!r}: 'approve'}})."
+            )
+            if not self._services.spec.keeps_tasks:
+                how = (
+                    "No later run can answer it, since nothing is kept of this one: the store is off, or keeps no text."
+                )
             self._services.warn(
                 f"A call of {pending.tool} in task {pending.task!r} was not made, since nobody has answered: it waits, "
-                f"see output.pending. Resume the run where somebody can be asked, or with "
-                f"run(resume=..., answers={{{pending.id!r}: 'approve'}})."
+                f"see output.pending. {how}"
             )
         self._services.exit_early(ExitReason.NOBODY_TO_ASK, "a call of a tool waits for an answer")
 

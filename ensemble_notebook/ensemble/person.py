@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import json
 import multiprocessing
 import signal
 import sys
@@ -155,11 +156,14 @@ class Person:
             question.settle(decision)
 
     def text_of(self, span_id: str) -> str | None:
-        """All of what is asked, to be edited, secrets masked and nothing hidden; None once it is not asked any more."""
+        """All of what may be edited, secrets masked and nothing hidden; None once it is not asked any more."""
         request, question = self._spans.get(span_id), self._question
-        return (
-            show_hidden_characters(mask(request.text)) if question is not None and question.request is request else None
-        )
+        if request is None or question is None or question.request is not request:
+            return None
+        text = request.text
+        if request.arguments is not None:  # what else is said of the call is not to be edited
+            text = json.dumps(request.arguments, ensure_ascii=False, default=str)
+        return show_hidden_characters(mask(text))
 
     # --- The prompt ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, desc
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts, place_texts
-from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
+from ensemble_notebook.domain.definitions.tool import human_input, is_reviewed, list_told_names
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.delegation import (
@@ -274,7 +274,8 @@ class PreparedEnsemble:
         gates = list_open_gates(self._ensemble, self.graph)
         if is_textless:
             holders: list[Agent | Task] = [*self._agents, *(node.task for node in self.graph.all_tasks)]
-            is_asking = self._ensemble.review_handler is None and any(human_input in each.tools for each in holders)
+            tools = [tool for each in holders for tool in each.tools]
+            is_asking = self._ensemble.review_handler is None and (human_input in tools or any(map(is_reviewed, tools)))
             if gates or is_asking:
                 raise ValidationError(_TEXTLESS)
             return ()

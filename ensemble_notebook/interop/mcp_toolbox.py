@@ -230,6 +230,11 @@ class McpToolbox(ToolSource):
         return McpToolbox(self.connection, self.names, reuse=self.reuse, reviews=reviews, others=others)
 
     @property
+    def is_reviewed(self) -> bool:
+        """Whether calls of some of its tools are reviewed."""
+        return bool(self.reviews) or self.others is not None
+
+    @property
     def reviewed_names(self) -> tuple[str, ...]:
         """The names of the tools of which calls are reviewed, as models see them and as far as they are known."""
         return tuple(

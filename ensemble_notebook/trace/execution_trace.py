@@ -212,7 +212,9 @@ class ExecutionTrace(Pickled):
     def pending(self) -> tuple[PendingCall, ...]:
         """The calls of reviewed tools that wait for an answer, in the order in which they were left; secrets masked."""
         left = sorted((span for span in self.spans if span.pending is not None), key=lambda span: span.end_seq or 0)
-        return tuple(replace(each.pending, arguments=to_plain(each.pending.arguments)) for each in left if each.pending)
+        return tuple(
+            replace(each.pending, arguments=to_plain(each.pending.arguments or {})) for each in left if each.pending
+        )
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:

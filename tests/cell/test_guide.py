@@ -31,7 +31,12 @@ def decide(request):
     """What stands for every reviewer."""
 
 
+def refund(order: str):
+    """What stands for every tool that is reviewed."""
+
+
 NAMES = {
+    "refund": refund,
     **dict.fromkeys(("search", "count", "watch", "is_allowed", "is_polite", "is_night", "balance"), say),
     "decide": decide,
     "keep_it_short": lambda request, context: None,

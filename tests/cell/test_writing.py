@@ -24,6 +24,7 @@ from ensemble_notebook import (
     Review,
     SqliteMemory,
     Task,
+    Tool,
     ValidationError,
 )
 from ensemble_notebook.cell import vocabulary
@@ -102,6 +103,9 @@ PARTS = {
         "hierarchical_constraints": HierarchicalConstraints(**fields),
     },
 }
+IN_AGENTS = {
+    Tool: lambda fields: {"tools": [Tool(**{"tool": look, "review": "before"} | fields)]},
+}
 IN_TASKS = {
     Review: lambda fields: {"review": Review(**fields)},
     Condition: lambda fields: {
@@ -140,6 +144,8 @@ def test_every_word_is_written_where_it_differs_from_what_holds_without_it(schem
             fields = {"name": "other"}
         if schema.definition in PARTS:
             ensemble = HOLDERS["cell"](PARTS[schema.definition](fields))
+        elif schema.definition in IN_AGENTS:
+            ensemble = HOLDERS["agent"](IN_AGENTS[schema.definition](fields))
         elif schema.definition in IN_TASKS:
             ensemble = HOLDERS["task"](IN_TASKS[schema.definition](fields))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -514,6 +515,33 @@ def test_e124_a_tool_that_is_gone_by_the_answer_is_told_to_the_model() -> None:
     output = gone.run(resume=first, answers={first.pending[0].id: "approve"})
     assert till.paid == []
     assert output.raw == "done"
+
+
+def test_e124_where_nothing_is_kept_the_warning_says_that_no_later_run_can_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    till = Till()
+    output = team(till, pay("A")).run()
+    assert len(output.pending) == 1
+    assert "No later run can answer it" in output.warnings[-1]
+    assert till.paid == []
+
+
+def test_e122_a_tool_may_be_a_mapping_of_its_fields() -> None:
+    (tool,) = Agent(role="Clerk", goal="Tidy", tools={"tool": shred, "review": "before"}).tools
+    assert isinstance(tool, Tool)
+    with pytest.raises(ValidationError, match="Did you mean 'review'"):
+        Agent(role="Clerk", goal="Tidy", tools=[shred, {"tool": shred, "reviw": "before"}])
+
+
+def test_e127_what_waits_survives_a_pickle_and_metadata_keeps_no_arguments() -> None:
+    till = Till()
+    output = team(till, pay("A")).run()
+    assert pickle.loads(pickle.dumps(output)).pending == output.pending
+    silent = team(till, pay("A"), capture_mode="metadata").run()
+    assert [dict(each.arguments) for each in silent.pending] == [{}]
+    assert till.paid == []
 
 
 # --- E125: calls of which the end is not known ------------------------------------------------------------------------

@@ -107,7 +107,10 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("agent", "role"): ("Cook of {topic}",),
     ("agent", "llm"): _MODELS,
     ("agent", "background"): ("You know {topic}, and 'quotes': \"both\".", None),
-    ("agent", "tools"): ([HERE + "search", HERE + "weigh"],),
+    ("agent", "tools"): (
+        [HERE + "search", HERE + "weigh"],
+        [HERE + "search", {"tool": HERE + "weigh", "review": "before", "reuse": True}],
+    ),
     ("agent", "allow_delegation"): (True,),
     ("agent", "verbose"): (True,),
     ("agent", "max_iterations"): (7,),
@@ -153,6 +156,7 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("task", "reuse"): ("never",),
 }
 _PARTS: Final = {
+    "reviewed tool": ("tools",),
     "cost": ("cost",),
     "texts": ("texts",),
     "rate": ("rate_limit",),

@@ -234,6 +234,7 @@ VALUES: Final[Mapping[ValueKind, st.SearchStrategy[Any]]] = {
 }
 """A value for each kind; the kinds that refer to members are drawn by `ensembles`."""
 CHOICES: Final = {
+    "review": "before",
     "workflow": "parallel",
     "error_strategy": "partial",
     "capture_mode": "full",

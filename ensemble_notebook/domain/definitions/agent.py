@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.definition import (
 )
 from ensemble_notebook.domain.definitions.limits import COST, AnyRateLimit, RateLimit, find_rates, normalize_rate_limit
 from ensemble_notebook.domain.definitions.run_context import find_foreign_context
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME, get_core_tool, list_tool_names, name_retrievers
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, Tool, get_core_tool, list_tool_names, name_retrievers
 from ensemble_notebook.errors import ValidationError
 
 
@@ -103,8 +103,8 @@ class Agent(Definition):
             and its price as ``cost``; also of a chat model: ``{"model": chat, "cost": {...}}``. Leave it out to use the
             ensemble's model.
         background: further text for the system prompt.
-        tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods; one
-            of them, or a list.
+        tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods; or a
+            `Tool` of which each call is reviewed, also as a mapping of its fields; one of them, or a list.
         allow_delegation: whether it may delegate work to the other agents.
         verbose: whether its prompts and replies are logged, at INFO.
         max_iterations: the most tool calls per task, at least 1.
@@ -189,12 +189,14 @@ def normalize_tools(owner: Definition) -> None:
     if isinstance(given, str):
         message = f"{owner._label} tools takes a tool or a list of tools, got the text {show_value(given)}."
         raise owner._refuse("tools", f"{message} Pass the function or object itself.")
-    if not isinstance(given, list | tuple) and list_tool_names(given) is not None:
+    if not isinstance(given, list | tuple) and (isinstance(given, Mapping) or list_tool_names(given) is not None):
         given = (given,)
     owner._set("tools", given)
     owner._make_tuple("tools")
     tools: list[Any] = []
-    for each in getattr(owner, "tools"):  # noqa: B009
+    for index, each in enumerate(getattr(owner, "tools")):  # noqa: B009
+        if isinstance(each, Mapping):
+            each = owner._to_part("tools", each, Tool, "a tool", item=index)
         tools += each if isinstance(each, list | tuple) else [each]
     owner._set("tools", name_retrievers(tools))
     check_tools(owner, getattr(owner, "tools"))  # noqa: B009

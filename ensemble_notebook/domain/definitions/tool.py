@@ -223,7 +223,13 @@ class Tool(Definition):
 
     def _get_pickled_state(self) -> dict[str, Any]:
         """The fields; the tool and a rule are described."""
-        return {**super()._get_pickled_state(), "review": describe_parts("review rule", self.review)}
+        state = Definition._get_pickled_state(self)  # not by super(): a class with slots is made once more
+        return {**state, "review": describe_parts("review rule", self.review)}
+
+
+def is_reviewed(entry: Any) -> bool:
+    """Whether somebody may be asked about single calls of a tool, or of one of a source."""
+    return isinstance(entry, Tool) or (isinstance(entry, ToolSource) and entry.is_reviewed)
 
 
 def get_core_tool(entry: Any) -> Any:
@@ -289,6 +295,11 @@ class ToolSource(ABC):
 
     connection: object
     reuse: bool
+
+    @property
+    @abstractmethod
+    def is_reviewed(self) -> bool:
+        """Whether calls of some of its tools are reviewed."""
 
     @property
     @abstractmethod

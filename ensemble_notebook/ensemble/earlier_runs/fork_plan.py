@@ -13,7 +13,7 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ReviewTiming
 from ensemble_notebook.domain.definitions.templates import find_first_texts
-from ensemble_notebook.domain.definitions.tool import Tool, ToolSource, list_told_names
+from ensemble_notebook.domain.definitions.tool import ToolSource, is_reviewed, list_told_names
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.outputs.secrets import Record, mask
 from ensemble_notebook.domain.planning.delegation import add_team, build_team_graph
@@ -296,13 +296,12 @@ class _Fates:
             yield ForkEffect(kind="memory", name=scope, task=name)
 
     def _list_tool(self, tool: Any, place: _Place, task: str, agent: Agent, *, is_asked: bool) -> Iterator[ForkEffect]:
-        shared: dict[str, Any] = {"task": task, "agent": agent.role, "is_asked": is_asked}
+        shared: dict[str, Any] = {"task": task, "agent": agent.role, "is_asked": is_asked or is_reviewed(tool)}
         if isinstance(tool, ToolSource):
             count = sum(self._calls[place.path, each] for each in tool.tool_names) if tool.tool_names else None
             server = tool.label.removeprefix("the MCP server ").strip("'")
             yield ForkEffect(kind="MCP server", name=server, call_count=count, **shared)
             return
-        shared["is_asked"] = is_asked or isinstance(tool, Tool)
         for each in list_told_names(tool):
             yield ForkEffect(kind="tool", name=each, call_count=self._calls[place.path, each], **shared)
         if (inner := find_ensemble(tool)) is not None:
