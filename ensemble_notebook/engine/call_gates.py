@@ -52,7 +52,7 @@ class CallGates:
     def __init__(self, services: RunServices, review_queue: ReviewQueue) -> None:
         self._services = services
         self._review_queue = review_queue
-        self._always: dict[str, ReviewAnswer] = {}
+        self._always: dict[tuple[str, str, str], ReviewAnswer] = {}  # by the tool as somebody was shown it
         self._has_left = False
 
     def make_gate(self, node: TaskNode, agent: Agent) -> CallGate:
@@ -124,8 +124,10 @@ class CallGates:
             is_unknown=pending.is_unknown,
         )
 
+        tool = pending.tool, asked.spec.description, json.dumps(asked.spec.parameters, default=str)
+
         def find_given() -> ReviewAnswer | None:
-            return given or (None if pending.is_unknown else self._always.get(pending.tool))
+            return given or (None if pending.is_unknown else self._always.get(tool))
 
         while True:
             try:
@@ -134,7 +136,7 @@ class CallGates:
                 self._leave(pending)
                 raise CallLeftPending(left.by, pending) from None
             if answer.decision.always:
-                self._always[pending.tool] = answer
+                self._always[tool] = answer
             if answer.decision.verdict is not Verdict.EDIT:
                 return answer, asked.call
             arguments, fault = read_edited_arguments(answer.decision.text, asked.spec)

@@ -323,4 +323,4 @@ class SharedReviewer:
 
 
 def _find_gate(request: ReviewRequest) -> tuple[object, ...]:
-    return request.subject, request.task, request.phase, request.tool
+    return request.subject, request.task, request.phase, request.tool, request.call_id is not None

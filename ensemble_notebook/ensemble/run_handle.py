@@ -505,6 +505,8 @@ class RunHandle(SuggestsNames):
             journal=self._journal,
             row_place=self._find_row_place(),
         )
+        if self._answers is not None and (unused := self._answers.describe_unused()):
+            self.output._add_warning(unused)
         strategy = self._ensemble.error_strategy
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
         if self._text_filter is not None and isinstance(self._error, TaskExecutionError):

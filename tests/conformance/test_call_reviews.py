@@ -544,6 +544,19 @@ def test_e127_what_waits_survives_a_pickle_and_metadata_keeps_no_arguments() -> 
     assert till.paid == []
 
 
+def test_e124_an_answer_to_a_call_that_the_run_does_not_come_to_has_not_counted() -> None:
+    till = Till()
+    ensemble = team(till, pay("A"))
+    first = ensemble.run()
+    changed = Ensemble(tasks=[ensemble.tasks[0].replace(description="Settle it otherwise")], name="claims")
+    call_id = first.pending[0].id
+    second = changed.run(resume=first, answers={call_id: "approve"})
+    assert till.paid == []
+    assert f"No use was made of the answer to {call_id}" in second.warnings[-1]
+    assert ensemble.run(resume=first, answers={call_id: "approve"}).pending == ()
+    assert till.paid == [("A", 5)]
+
+
 # --- E125: calls of which the end is not known ------------------------------------------------------------------------
 
 

@@ -105,6 +105,7 @@ class ResumedCalls:
         self._resumed_id = resumed_id
         self._run_id = ""
         self._answers = {str(name): read_answer(str(name), each) for name, each in (answers or {}).items()}
+        self._unused = {*self._answers}
         self._store = RunStore.open()
         ids = [each.id for each in waiting]
         self._used = self._store.load_answers({*ids, *self._answers})
@@ -148,8 +149,19 @@ class ResumedCalls:
         noted = UsedAnswer(
             used_in=self._run_id, at=datetime.now(UTC), by=answer.by, decision=answer.decision.verdict.value
         )
+        self._unused.discard(call_id)
         if (earlier := self._store.use_answer(call_id, self._resumed_id, noted)) is not None:
             raise ValidationError(f"Call {call_id} is answered already: {earlier}. An answer counts once.")
+
+    def describe_unused(self) -> str:
+        """Say which answers were not used, and why that may be; empty where all were."""
+        if not self._unused:
+            return ""
+        calls = ", ".join(sorted(self._unused))
+        return (
+            f"No use was made of the answer to {calls}: the run did not come to that call, since it ended before, or "
+            f"what its task is told has changed. The answer has not counted."
+        )
 
 
 def list_reviewed_tools(graph: Graph) -> Iterator[str]:
