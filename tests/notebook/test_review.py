@@ -115,6 +115,23 @@ def test_answer_to_another_question_or_with_another_verdict_changes_nothing(ask,
         run.decision.result(LIMIT_S)
 
 
+def test_e122_of_a_call_that_may_have_been_made_the_arguments_alone_are_edited_and_always_comes_from_the_timeline(
+    ask, requested
+):
+    call = replace(
+        requested.request, subject="tool", text="{}\n\nMake it again?", tool="refund", call_id="r.1", arguments={"n": 5}
+    )
+    asked = replace(requested, request=call)
+    reviewer = in_sight(asked)
+    run = ask(reviewer, call)
+    assert reviewer.text_of(asked.span_id) == '{"n": 5}'
+    decision = read_decision("approve", "", None, True)
+    assert decision == ReviewDecision.approve(always=True)
+    reviewer.answer(asked.span_id, decision)
+    assert run.decision.result(LIMIT_S) == decision
+    assert read_decision("edit", "{}", None, True) == ReviewDecision.edit("{}")
+
+
 def test_nobody_in_sight_is_not_waited_for(ask):
     run = ask(Person(has_timeline=False, has_console=False))
     with pytest.raises(TimeoutError, match="nobody can be asked here"):
