@@ -52,6 +52,7 @@ _TOOL_STATUS: Final = {
     ToolOutcome.FAILURE: SpanStatus.ERROR,
     ToolOutcome.SKIPPED_MAX_ITERATIONS: SpanStatus.SKIPPED,
     ToolOutcome.DECLINED: SpanStatus.SKIPPED,
+    ToolOutcome.PENDING: SpanStatus.SKIPPED,
     ToolOutcome.UNKNOWN: SpanStatus.INTERRUPTED,
 }
 

@@ -50,14 +50,10 @@ export interface Review {
   by?: string | null;
   /** nobody answered in time */
   is_timeout?: boolean | null;
-  /** of a call of a reviewed tool: by which it is answered later */
-  call_id?: string | null;
-  /** of such a call, by name */
+  /** of a reviewed call, by name */
   arguments?: Record<string, unknown> | null;
-  /** the JSON schema of its arguments */
+  /** the JSON schema of these */
   parameters?: Record<string, unknown> | null;
-  /** whether it was begun before, and nobody knows whether it was done */
-  is_unknown?: boolean | null;
   /** what happens to it if nobody answers, whatever on_timeout says */
   otherwise?: string | null;
   /** name of the row of a map that it is about; an answer may then serve all rows */
