@@ -166,6 +166,8 @@ def live(world: World) -> dict[str, Any]:
         if said is None:  # what waits is to be seen first, where another run has used an answer
             named = [hint.group(1) for each in found if (hint := _NAMED.search(each.get("refused", "")))]
             given = {"resume": named[0] if named else "-1"} if known else {}
+            if named and draw.random() < 0.5:  # two runs may each have used an answer that the other one waits for
+                given["anyway"] = True
             continue
         known.append(said["run_id"])
         if is_done := said["status"].startswith("completed"):
