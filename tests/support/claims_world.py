@@ -131,8 +131,9 @@ class World:
         try:
             os.environ["ENSEMBLE_NOTEBOOK_STORE"] = str(self.folder / "runs.db")
             try:
-                if "resume" in given and self.way == "tool":  # of the call around them the end is not known, either
-                    given = {**given, "redo": ["claims", "refund"]}
+                if "resume" in given:  # which calls again what was at work, but none that is reviewed
+                    around = ["claims"] if self.way == "tool" else []
+                    given = {**given, "redo": [*around, "order_status", "refund"]}
                 output = self.make().run(**given)
                 waiting = [[each.id, each.arguments["order"]] for each in output.pending]
                 found = {"run_id": output.run_id, "status": output.status.value, "waiting": waiting}

@@ -36,6 +36,7 @@ from ensemble_notebook import (
     ScriptedChatModel,
     SqliteMemory,
     Task,
+    Tool,
     ToolUse,
     Workflow,
 )
@@ -97,6 +98,11 @@ def holds(output: Any) -> bool:
 def approve(request: Any) -> ReviewDecision:
     """A reviewer who is content."""
     return ReviewDecision.approve()
+
+
+def is_long(call: Any) -> bool:
+    """A rule of when a call is reviewed."""
+    return len(call.arguments["query"]) > 2
 
 
 def judge(given: Any) -> str:
@@ -237,6 +243,7 @@ SAMPLES: Final[Mapping[type, Mapping[str, Sequence[Any]]]] = {
         "for_each": (["a", {"x": 1}], "{rows}", []),
         "max_items": (20,),
     },
+    Tool: {"tool": (), "review": ("before", is_long), "reuse": (True,)},
     Condition: {
         "source": (),
         "equals": ("yes", 3),
@@ -316,6 +323,7 @@ def list_missing() -> list[str]:
 
 _PARTS: Final[Mapping[type, tuple[type, str, Mapping[str, Any]]]] = {
     Review: (Task, "review", {}),
+    Tool: (Task, "tools", {"tool": search, "review": "before"}),
     RateLimit: (Task, "rate_limit", {"requests": 60_000, "period": 1}),
     Condition: (Task, "when", {"source": "first"}),
     PhaseReview: (Phase, "review", {"by": approve}),
@@ -352,8 +360,9 @@ def make_ensemble(settings: Sequence[Setting], server: str = SERVER) -> Ensemble
                 values |= {} if values.keys() - {"source", "field"} else {"contains": "yes"}
                 values |= {"field": "score"} if values.get("equals") == 3 else {}
             made = part(**values)
-            is_default = part is Condition and values.get("default")
-            chosen[owner][field] = [Condition("first", equals="never"), made] if is_default else made
+            if part is Condition and values.get("default"):
+                made = [Condition("first", equals="never"), made]
+            chosen[owner][field] = [made] if part is Tool else made
     ensemble, task = chosen[Ensemble], chosen[Task]
     if task.get("inputs") and "ensemble" not in task:
         task["ensemble"] = inner
@@ -383,6 +392,6 @@ def make_ensemble(settings: Sequence[Setting], server: str = SERVER) -> Ensemble
 
 def list_names() -> dict[str, Any]:
     """The variables of a notebook that has all of these."""
-    functions = (search, say, give, accept, welcome, object_once, holds, approve, judge, allow)
+    functions = (search, say, give, accept, welcome, object_once, holds, approve, is_long, judge, allow)
     others = {"Dish": Dish, "inner": inner, "store": store, "prompts": prompts, "model": model, "other": other_model}
     return {**{each.__name__: each for each in functions}, **others}
