@@ -200,6 +200,10 @@ class RunHandle(SuggestsNames):
         if self._store_writer is not None:
             for each in given:
                 self._store_writer.add_score(each)
+        self._tell_scores(given)
+
+    def _tell_scores(self, given: Sequence[ScoreRecord]) -> None:
+        """Have views hear of scores. Not for users."""
         for listener in self._listeners:
             if (hear := getattr(listener, "on_scores", None)) is not None:
                 hear(given)

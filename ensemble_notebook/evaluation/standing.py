@@ -12,7 +12,7 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, MapDesign
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.evaluation.clear_verdict import Sequenced, order_rows
 from ensemble_notebook.evaluation.comparison import (
@@ -160,13 +160,14 @@ def _find_order(design: MapDesign, ended: Sequence[ScoredRun]) -> list[str]:
 
 def _list_ended(fold: TraceFold, design: MapDesign, *, is_over: bool) -> list[ScoredRun]:
     """The runs that have ended, in order of their end; of a map that is over, all, with what they cost."""
-    spans = {each.name: each for each in fold.spans.values() if each.is_own_task}
+    known = (*fold.taken_over.values(), *fold.spans.values())
+    spans = {each.name: each for each in known if each.is_own_task}
     scores = _group_by_place(fold.list_row_scores())
     spent = sum_spending(fold, spans.keys()) if is_over else {}
     found: list[tuple[float, ScoredRun]] = []
     for each in design.rows:
         span = spans.get(each.name)
-        ending = _find_ending(each, span)
+        ending = _find_ending(span)
         if ending is None and not is_over:
             continue
         spending = each.earlier or spent.get(each.name)
@@ -189,11 +190,9 @@ def _group_by_place(records: Sequence[ScoreRecord]) -> dict[object, dict[str, Sc
     return {places[run_id]: named for run_id, named in name_scores(records).items()}
 
 
-def _find_ending(planned: PlannedRow, span: Span | None) -> Ending | None:
+def _find_ending(span: Span | None) -> Ending | None:
     """How a run of a row ended; None as long as it has not."""
-    if span is None:
-        return None if planned.earlier is None else Ending.DONE
-    if span.status in _GOES_ON:
+    if span is None or span.status in _GOES_ON:
         return None
     if span.status is SpanStatus.SKIPPED and span.reason == NOT_NEEDED:
         return Ending.SETTLED

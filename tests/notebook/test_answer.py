@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
+from ensemble_notebook import ScriptedChatModel
 from ensemble_notebook.notebook.picture.answer_picture import LONGEST_ANSWER, Answer
 from tests.notebook.conftest import Shell
 from tests.support.hostile_texts import Page
@@ -43,6 +45,20 @@ def test_a_short_answer_is_whole_c30(shell: Shell) -> None:
     text = write(LONGEST_ANSWER, "word ")
     _, answer = run(shell, text)
     assert (answer["text/plain"], Page(answer["text/html"]).text) == (text, f"report · say wrote:{text.rstrip()}")
+
+
+def test_a_run_that_its_budget_has_ended_shows_what_it_has_and_whose_it_is_c30(shell: Shell, tmp_path: Path) -> None:
+    shell.names["sea"] = ScriptedChatModel(default="It lies by the sea.")
+    tasks = "tasks:\n  write: Write\n  improve: Improve it"
+    assert shell.run(f"%%ensemble -o report\nllm: sea\nbudget: {{max_llm_calls: 1}}\n{tasks}").success
+    output = shell.names["report"]
+    assert (output.status, output.raw) == ("budget_exceeded", "It lies by the sea.")
+    answer = shell.seen()[-1]
+    assert answer["text/plain"] == "It lies by the sea."
+    said = "write, until the budget was used up, wrote:It lies by the sea."
+    assert Page(answer["text/html"]).text == f"report · {said}"
+    page = output.export(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert said in Page(page).text
 
 
 @pytest.mark.parametrize("options, expression", [("", "_ensemble.raw"), ("-b -o night", "night.result().raw")])

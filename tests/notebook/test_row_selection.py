@@ -91,13 +91,14 @@ def test_w37_a_label_that_no_row_has_is_refused_with_the_nearest(result: MapResu
     assert result.selection == ["it"]
 
 
-def test_w37_a_row_that_was_taken_over_is_in_no_view(result: MapResult) -> None:
+def test_w37_a_row_that_was_taken_over_is_selected_as_the_others(result: MapResult) -> None:
     more = pd.concat([CITIES, pd.DataFrame({"city": ["Oslo"]}, index=["no"])])
     resumed = make().map(more, resume=result)
     resumed.selection = ["no"]
     assert resumed.frame.loc[resumed.selection].city.tolist() == ["Oslo"]
-    with pytest.raises(ValidationError, match=r"fr was taken over from an earlier map, so it is in no view of this"):
-        resumed.selection = ["fr"]
+    resumed.selection = ["fr", "no"]
+    assert resumed.timeline.selection == resumed.frame.run_id[["fr"]].tolist() + [ids_of(resumed)["no"]]
+    assert resumed.selection == ["fr", "no"]
 
 
 def test_w37_runs_of_a_row_go_by_all_levels_of_the_index() -> None:

@@ -154,6 +154,8 @@ class _ForkedMap:
         self._scorers = CheckedScorers(scorers, known, expected or result._expected, self._source)
         self._calls = RowCalls()
         self._run: RunHandle | None = None
+        self._carried: list[ScoreRecord] = []
+        self._untold: list[ScoreRecord] = []
 
     def make_handle(self) -> MapHandle:
         """The handle of the map, which has not begun."""
@@ -177,6 +179,7 @@ class _ForkedMap:
             versions=prepared.versions,
         )
         self._run = RunHandle(outer, spec, self._source, uuid.uuid4().hex[:12], self._settings)
+        self._untold = self._carried = self._carry_scores()
         return MapHandle(self._run, self._make_result, self._ensemble.name)
 
     def _list_warnings(self) -> Sequence[str]:
@@ -216,6 +219,9 @@ class _ForkedMap:
     async def _run_row(self, given: TaskInput) -> str:
         fork = self._forks[given.name]
         outcome = fork.outcome
+        if self._untold and self._run is not None:
+            self._run._tell_scores(self._untold)
+            self._untold = []
         try:
             text = await fork.run()
             if outcome.output is not None and self._scorers.all:
@@ -239,14 +245,13 @@ class _ForkedMap:
         assert self._run is not None
         own = {each.row.run_id for each in self._forks.values()}
         kept = [each for each in self._result.score_records if each.run_id not in own]
-        carried = [replace(each, map_run_id=self._run.run_id, id=uuid.uuid4().hex) for each in kept]
-        keep_scores(carried)
-        return carried
+        return [replace(each, map_run_id=self._run.run_id, id=uuid.uuid4().hex) for each in kept]
 
     def _make_result(self, output: Any) -> MapResult:
         result, forks = self._result, self._forks
         rows = [forks[each.name].make_row(output) if each.name in forks else self._keep(each) for each in result.rows]
         self._calls.close()
+        keep_scores(self._carried)
         made = MapResult(
             ensemble=result.ensemble if result.ensemble._can_run else self._ensemble,
             rows=rows,
@@ -256,7 +261,7 @@ class _ForkedMap:
             capture_mode=result._capture_mode,
             input_names=result.input_names,
             earlier=result._last_output,
-            score_records=[*self._carry_scores(), *(score for each in forks.values() for score in each.outcome.scores)],
+            score_records=[*self._carried, *(score for each in forks.values() for score in each.outcome.scores)],
             expected=self._scorers.expected,
             score_fault=next((each.fault for each in forks.values() if each.fault is not None), None),
             identity=result._identity,

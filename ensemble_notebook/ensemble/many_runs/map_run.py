@@ -283,12 +283,15 @@ class _MapRun:
         }
         self._kept: dict[str, RowResult] = {}
         self._kept_scores: dict[str, KeptScores] = {}
+        self._scored_before: list[ScoreRecord] = []
         self._known_rows = list_known_rows(self._rows, self._identity)
         if (resumed := map_settings.resume) is not None:
             done = find_done(self._runs.values(), self._known_rows, resumed, self._scorers.expected)
             for kept, scores in done:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
+                if not self._is_to_judge(kept.name):
+                    self._scored_before += (replace(each, row=kept.row or None, repeat=kept.repeat) for each in scores)
         stored = None if against is None else against.pair(self._known_rows)
         variant_names = [each or "" for each in self._variant_names]
         self._early_end = make_early_end(map_settings, variant_names, self._runs, self._kept, self._scorers, stored)
@@ -303,8 +306,7 @@ class _MapRun:
         to_run = [
             each
             for each in map(self._runs.__getitem__, self._runs if early_end is None else early_end.list_names())
-            if each.name not in self._kept  # or it was taken over, and a judge looks at it that has not done so before
-            or any(scorer.judge is not None for scorer in self._kept_scores[each.name].scorers)
+            if each.name not in self._kept or self._is_to_judge(each.name)
         ]
         if not to_run:
             return MapHandle(None, self.make_result, self._ensemble.name)
@@ -338,12 +340,19 @@ class _MapRun:
         self._run = RunHandle(outer, spec, self._source, next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
 
+    def _is_to_judge(self, name: str) -> bool:
+        """Whether a row was taken over, and a judge looks at it that has not done so before."""
+        return any(scorer.judge is not None for scorer in self._kept_scores[name].scorers)
+
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
 
         def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
             if self._early_end is not None and (reason := self._early_end.find_reason(given.name)) is not None:
                 raise TaskAbandoned(reason, has_worked=False)
+            if self._scored_before and self._run is not None:  # what functions say of them now comes at the end
+                self._run._tell_scores(self._scored_before)
+                self._scored_before = []
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             return self._run_row(self._runs[given.name], outcome)
 

@@ -236,7 +236,7 @@ class RowSelection(HasTraits):
         """Select the rows of these labels, in all views of the map.
 
         Raises:
-            ValidationError: the map has no row of this label, or its views don't have it.
+            ValidationError: the map has no row of this label.
         """
         names: dict[Any, list[str]] = {}
         for name, label in self._labels.items():
@@ -247,9 +247,7 @@ class RowSelection(HasTraits):
             if label not in names:
                 near = did_you_mean(str(label), map(str, names))
                 raise ValidationError(f"The map has no row {label!r}.{near} Labels are the index of its frame.")
-            if lacking := next((name for name in names[label] if name not in ids), None):
-                raise ValidationError(f"{lacking} was taken over from an earlier map, so it is in no view of this one.")
-        self._spans.selection = [ids[name] for label in wanted for name in names[label]]
+        self._spans.selection = [ids[name] for label in wanted for name in names[label] if name in ids]
 
     def _follow(self, _change: object = None) -> None:
         found = [self._messages.name_task_around(span) for span in self._spans.selection]

@@ -21,7 +21,8 @@ LONGEST_ANSWER: Final = 20_000
 _LONGEST_REST: Final = 500  # so much less may be shown, so that no line or word is cut
 
 # A run that ended for another reason has a last output, but no answer.
-_FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
+_FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.BUDGET_EXCEEDED)
+_SO_FAR: Final = ", until the budget was used up,"
 
 
 class Answer:
@@ -97,5 +98,7 @@ def make_answer_bundle(
     run = expression.removeprefix("_ensemble")
     if author is None:
         author = "" if task is None else " · ".join(filter(None, [run, task.name]))
+    if output.status is RunStatus.BUDGET_EXCEEDED:
+        author += _SO_FAR
     answer = Answer(output.raw, f"{expression}.raw", author, longest)
     return {"text/plain": answer.plain, "text/html": answer.html}

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.chart_lines import (
     GLYPHS,
@@ -264,8 +265,9 @@ def _list_facts(run: Mapping[str, Any], is_broken_off: bool, length_ms: float | 
     yield from _describe_budget(run)
     counts = {"tool_call_count": "tool call", "error_count": "error", "retry_count": "retry"}
     yield from (pluralize(number, noun) for field, noun in counts.items() if (number := run.get(field)))
-    words = {"tasks_cancelled": "cancelled", "tasks_skipped": "skipped"}
-    yield from (f"{number} {word}" for field, word in words.items() if (number := run.get(field)))
+    settled = run.get("tasks_settled") or 0
+    left = {"cancelled": run.get("tasks_cancelled"), "skipped": (run.get("tasks_skipped") or 0) - settled}
+    yield from (f"{number} {word}" for word, number in {**left, SETTLED: settled}.items() if number)
 
 
 def _describe_substitute(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:

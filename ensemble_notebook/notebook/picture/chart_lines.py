@@ -361,11 +361,11 @@ def fold_rows(places: Iterable[Place]) -> list[Place]:
 def make_strip(places: Iterable[Place], end: float) -> ChartLine:
     """One line for all rows of a map: how many are in each state, what a person must know first before the rest."""
     rows = [place.row for place in places if not place.depth and place.row["kind"] == "task"]
-    counts = Counter(str(row["status"]) for row in rows)
-    others = [status for status in _WORST_FIRST if counts[status]]
-    status = others[0] if others else "ok"
+    counts = Counter((str(row["status"]), name_state(row)) for row in rows)
+    others = sorted((each for each in counts if each[0] != "ok"), key=lambda each: _WORST_FIRST.index(each[0]))
+    status = others[0][0] if others else "ok"
     stop = max((find_stop(row, end) for row in rows if row["status"] not in ("pending", "skipped")), default=0.0)
-    name = ", ".join(f"{counts[each]:,} {STATUSES[each]}" for each in ("ok", *others))
+    name = ", ".join(f"{counts[each]:,} {each[1]}" for each in (("ok", STATUSES["ok"]), *others))
     bar = draw_bar({"kind": "task", "status": status, "start_ms": 0.0, "end_ms": stop}, (), end) if stop else ()
     return ChartLine(name=name, status=status, bar=bar, cells=("", "", ""))
 

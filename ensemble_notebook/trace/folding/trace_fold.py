@@ -7,7 +7,7 @@ shown; a stream that was cut gives what was known by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import chain
@@ -33,6 +33,7 @@ from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog
 from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
+from ensemble_notebook.trace.folding.taken_over import make_taken_over
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Span, read_score
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -63,6 +64,8 @@ class TraceFold(EventFold):
     Attributes:
         tree: the spans, and which of them changed when. log: the messages.
         spans: by id, in order of first appearance. What is planned is there from the plan on, as ghosts.
+        taken_over: the rows of a map that it took over from an earlier one, by the ids of their own runs. They are no
+            spans of this run, and count in no sum of it: views show them with the others.
         messages: of each task, by the id of its span, in order.
         streams: the text streamed so far, by id of the LLM call; the latest change comes last.
         score_names: of the scores of its spans, in order of appearance.
@@ -125,8 +128,9 @@ class TraceFold(EventFold):
         self.summary: str | None = None
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
-        self._scores = ScoreFold(self.tree)
+        self._scores = ScoreFold(self.tree, self.find_span)
         self.spans: dict[str, Span] = self.tree.spans
+        self.taken_over: dict[str, Span] = {}
         self.messages: dict[str, list[Message]] = self.log.messages
         self.streams: dict[str, StreamedText] = self._calls.streams
         self.score_names: Sequence[str] = self._scores.names
@@ -195,6 +199,10 @@ class TraceFold(EventFold):
     def event_count(self) -> int:
         """How many events were added."""
         return self.tree.version - self._scores.change_count
+
+    def find_span(self, span_id: str) -> Span | None:
+        """The span of this id, or the row that was taken over from an earlier map; None where there is none."""
+        return self.spans.get(span_id) or self.taken_over.get(span_id)
 
     @property
     def counted_spans(self) -> Iterable[Span]:
@@ -286,7 +294,13 @@ class TraceFold(EventFold):
             if planned.settings:
                 settings = planned.settings.items()
                 task.attributes = {"settings": {k: clean_text(v) if isinstance(v, str) else v for k, v in settings}}
-        self._scores.learn_rows(plan)
+        planned_names = {each.name for each in plan.tasks}
+        kept = [each for each in rows.values() if each.earlier is not None and each.name not in planned_names]
+        for place, row in enumerate(kept, -len(kept)):
+            made = make_taken_over(event, row, parent=self.run, position=place, line=lines[row.row])
+            self.taken_over[made.span_id] = made
+            self.tree.touch(made)
+        self._scores.learn_rows(plan, self.taken_over.values())
 
     @on(ev.Noted)
     def _on_noted(self, event: ev.Noted) -> None:
@@ -549,21 +563,23 @@ class ScoreFold:
         change_count: how often there were new ones.
     """
 
-    def __init__(self, tree: SpanTree) -> None:
+    def __init__(self, tree: SpanTree, find_span: Callable[[str], Span | None]) -> None:
         self.names: list[str] = []
         self.of_times: list[ScoreRecord] = []
         self.change_count: int = 0
         self._tree = tree
+        self._find_span = find_span
         self._known: set[str] = set()
         self._by_span: dict[str, list[ScoreRecord]] = {}
         self._rows: dict[_Place, str] = {}
         self._early: list[ScoreRecord] = []
 
-    def learn_rows(self, plan: ExecutionPlan) -> None:
+    def learn_rows(self, plan: ExecutionPlan, taken_over: Iterable[Span]) -> None:
         """The plan of a map says which task is which row; scores that came before it find their place."""
         if plan.design is None:
             return
         tasks = {span.name: span_id for span_id, span in self._tree.spans.items() if span.is_planned}
+        tasks |= {span.name: span.span_id for span in taken_over}
         self._rows = {
             (each.variant, each.row or None, each.repeat): tasks[each.name]
             for each in plan.design.rows
@@ -591,7 +607,7 @@ class ScoreFold:
         return bool(new)
 
     def list_of_rows(self) -> list[ScoreRecord]:
-        """Those that count of the rows of a map as wholes; a row that was taken over is no span."""
+        """Those that count of the rows of a map as wholes, also of those that views don't have."""
         known = chain(chain.from_iterable(self._by_span.values()), self._early)
         return [each for each in list_current(known) if each.is_of_run and each.map_run_id is not None]
 
@@ -602,7 +618,7 @@ class ScoreFold:
                 continue
             row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
             span_id = each.span_id or row_id or each.run_id
-            if span_id not in self._tree.spans:  # not known yet, or not in this run
+            if (span := self._find_span(span_id)) is None:  # not known yet, or not in this run
                 self._early.append(each)
                 continue
             name = clean_text(each.name)
@@ -611,6 +627,5 @@ class ScoreFold:
             of_span = self._by_span.setdefault(span_id, [])
             of_span.append(each)
             values = {clean_text(score.name): read_score(score) for score in list_current(of_span)}
-            span = self._tree.spans[span_id]
             span.scores = tuple(values.get(name) for name in self.names)
             self._tree.touch(span)

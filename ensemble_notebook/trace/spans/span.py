@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
-from ensemble_notebook.domain.planning.map_design import PlannedRow
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, SETTLED, PlannedRow
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -324,6 +324,8 @@ class Span(SuggestsNames):
     @property
     def outcome_word(self) -> str | None:
         """What became of it, where views say that in place of its status."""
+        if self.reason == NOT_NEEDED:
+            return SETTLED
         return OUTCOMES.get(self.outcome or self.ended_as or "")
 
     @property

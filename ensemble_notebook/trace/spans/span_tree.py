@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED
 from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
 from ensemble_notebook.trace.spans.span import InactiveInterval, Span
@@ -67,6 +68,7 @@ class SpanTree:
         spans: by id, in order of first appearance.
         open: those that are running, by id, in order of start.
         task_counts: how many tasks of the plan are in each status.
+        settled_count: how many of those that were skipped are rows of a map that were not needed (V60).
     """
 
     def __init__(self, currency: str) -> None:
@@ -75,6 +77,7 @@ class SpanTree:
         self.spans: dict[str, Span] = {}
         self.open: dict[str, Span] = {}
         self.task_counts: dict[SpanStatus, int] = dict.fromkeys(SpanStatus, 0)
+        self.settled_count: int = 0
         self._touched: list[Span] = []
         self._marks: list[int] = [0]
         self._unexplained: dict[str, Span] = {}
@@ -167,6 +170,7 @@ class SpanTree:
     def skip(self, event: Event, span: Span, reason: str) -> None:
         """A span will not start, or not go on; what it has done stays."""
         span.reason = clean_text(reason)
+        self.settled_count += reason == NOT_NEEDED
         if span.span_id in self.open:
             self.end(event, span, SpanStatus.SKIPPED)
             return

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.review import NOBODY_TO_ASK, ON_TIMEOUT, Verdict
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import (
     describe_saving,
     format_duration,
@@ -160,7 +161,7 @@ def describe_skip(reason: str | None, said: str = STATUSES[SpanStatus.SKIPPED]) 
     """Why a task or phase never ran, or did not go on; that it did not is `said` once."""
     if not reason:
         return said
-    if reason.startswith("condition"):
+    if reason.startswith(("condition", SETTLED)):
         return reason
     why = reason.removeprefix("not started: ")
     return f"{said}, since {why}" if why.startswith("phase ") else f"{said}: {why}"

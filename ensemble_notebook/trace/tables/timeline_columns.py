@@ -186,7 +186,7 @@ ROWS: Final = Table(
         Column("review_id", "string", "of a task that answers the review of a phase: span_id of that"),
         *SPANS.pick("critical", "slack_ms", "queue_ms", "backoff_ms", "time_to_first_token_ms", "wait_kind"),
         *SPANS.pick("error_type", "error_message", "reason"),
-        Column("outcome", "category", "of what was skipped: declined, or exited early", "outcome_word"),
+        Column("outcome", "category", "of what was skipped: declined, exited early, or settled", "outcome_word"),
         *SPANS.pick("attempt", "max_attempts", "retry_reason"),
         *SPANS.pick("provider", "model_requested"),
         Column("model", "category", "name as the provider gave it"),
@@ -402,6 +402,12 @@ RUN: Final = Table(
             lambda state: sum(state.fold.tree.task_counts[each] for each in SpanStatus),
         ),
         *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled"),
+        Column(
+            "tasks_settled",
+            "Int64",
+            "of those that were skipped, rows of a map that were not needed; null where there are none",
+            lambda state: state.fold.tree.settled_count or None,
+        ),
         make_known("phases_now", "object", "names of the phases that run", type_name="readonly string[]"),
         make_known("active", "object", "what is at work, the longest running first", type_name="readonly ActiveSpan[]"),
         make_known(

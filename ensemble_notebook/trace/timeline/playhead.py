@@ -211,6 +211,7 @@ def run_at(run: Record, points: Sequence[Point], ms: float) -> dict[str, Any]:
         **run,
         **{name: None if run[name] is None else point[name] for name in ("input_tokens", "output_tokens", "cost")},
         **{f"tasks_{name}": point[name] for name in ("done", "failed", "skipped", "cancelled")},
+        "tasks_settled": None,
         "status": "running",
         "exit_reason": None,
         "sentence": None,

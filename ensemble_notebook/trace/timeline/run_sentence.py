@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, Workflow
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
 from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -101,13 +102,15 @@ def _describe_manager(fold: TraceFold, tasks: list[Span]) -> str:
 
 def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
     """What was not done again."""
+    kept = sum(each.reused for each in fold.taken_over.values())
+    taken_over = f"; {pluralize(kept, fold.task_noun)} taken over" if kept else ""
     if not fold.savings.task_count:
-        return ""
+        return taken_over
     if fold.task_noun.is_run:  # the tasks in the plans of the runs of rows: no items, and nothing that reviews
         inside = [span for span in fold.spans.values() if span.row is not None and span.parent is not None]
         tasks = [span for span in inside if span.parent and span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE)]
     items = sum(span.item_of is not None and span.is_listed_task for span in fold.spans.values())
-    return f"; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
+    return f"{taken_over}; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
 
 
 def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
@@ -115,7 +118,10 @@ def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
     counts = fold.tree.task_counts
     done, noun = counts[SpanStatus.OK], fold.task_noun
     said = pluralize(done, noun) if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), noun)}"
-    parts = [f"{said} {how}", *(f"{counts[status]:,} {STATUSES[status]}" for status in _LEFT if counts[status])]
+    settled = fold.tree.settled_count
+    left = {STATUSES[status]: counts[status] for status in _LEFT} | {SETTLED: settled}
+    left[STATUSES[SpanStatus.SKIPPED]] -= settled
+    parts = [f"{said} {how}", *(f"{count:,} {word}" for word, count in left.items() if count)]
     listed = [task for task in tasks if task.item_count is not None]
     if failed := sum(task.items_failed for task in listed):
         parts.append(f"{failed:,} of {pluralize(sum(task.item_count or 0 for task in listed), 'item')} failed")

@@ -34,7 +34,7 @@ def to_details(
     ``lengths`` says how long such texts are, by their fields, and `to_piece` gives the rest. The middle of a very long
     conversation is left out, with a note that says so. Who asks for many spans gives `handovers`, found once for all.
     """
-    span = fold.spans.get(span_id)
+    span = fold.find_span(span_id)
     if span is None:
         return _make_message(span_id, error={"type": "LookupError", "message": "This run has no such span."})
     texts, messages = _Texts(longest_text), _select_messages(fold, span)
@@ -60,7 +60,7 @@ def to_details(
 
 def to_piece(fold: TraceFold, span_id: str, field: str, start: int) -> dict[str, Any]:
     """A piece of one text of a span, from character `start` on; empty where there is no such text."""
-    span, texts = fold.spans.get(span_id), _Texts(LONGEST_TEXT)
+    span, texts = fold.find_span(span_id), _Texts(LONGEST_TEXT)
     if span is not None:
         _read_texts(fold, span, _select_messages(fold, span), texts)
     text = texts.whole.get(field) or ""

@@ -41,7 +41,7 @@ def make_cells(fold: TraceFold, span_ids: Iterable[Any], share: float = 1.0) -> 
     """
     cells = []
     for span_id in span_ids:
-        span = fold.spans.get(span_id)
+        span = fold.find_span(span_id)
         if span is None:
             continue
         given = {} if span.planned_row is None else span.planned_row.inputs

@@ -59,7 +59,7 @@ def cut_snippet(text: str, place: int, length: int) -> str:
 
 def _list_texts(fold: TraceFold) -> Iterator[tuple[str, str]]:
     """All texts of a run, each with the id of the span where it arose."""
-    for span in fold.spans.values():
+    for span in (*fold.taken_over.values(), *fold.spans.values()):
         if not span.kind.traits.is_shown or span.kind is SpanKind.TURN:
             continue
         messages = fold.messages.get(span.span_id)

@@ -157,22 +157,23 @@ class TimelineMessages:
 
     def has_span(self, span_id: str) -> bool:
         """Whether there is this span by now."""
-        return span_id in self._fold.spans
+        return self._fold.find_span(span_id) is not None
 
     def list_span_ids(self) -> list[str]:
         """The ids of all spans by now."""
         with self._fold.lock:
-            return list(self._fold.spans)
+            return [*self._fold.taken_over, *self._fold.spans]
 
     def find_tasks(self) -> dict[str, str]:
         """The ids of the run's own tasks by their names: of a map, its rows."""
         with self._fold.lock:
-            return {span.name: span_id for span_id, span in self._fold.spans.items() if span.is_own_task}
+            spans = [*self._fold.taken_over.values(), *self._fold.spans.values()]
+            return {span.name: span.span_id for span in spans if span.is_own_task}
 
     def name_task_around(self, span_id: str) -> str | None:
         """The name of the run's own task that a span is, or is in; None where it is in none."""
         with self._fold.lock:
-            span = self._fold.spans.get(span_id)
+            span = self._fold.find_span(span_id)
             while span is not None and not span.is_own_task:
                 span = span.parent
             return None if span is None else span.name
@@ -203,7 +204,8 @@ class TimelineMessages:
     def make_rows(self, span_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The records of these rows, by their ids."""
         with self._fold.lock:
-            return {span_id: to_row(self._fold.spans[span_id]) for span_id in span_ids}
+            spans = {**self._fold.taken_over, **self._fold.spans}
+            return {span_id: to_row(spans[span_id]) for span_id in span_ids}
 
     def pack_snapshot(self) -> Packed:
         """Everything by now, the rows as columns in one buffer, and the end of each text that is being streamed."""
@@ -328,7 +330,8 @@ class TimelineMessages:
         return [span for span in changed if span.kind.traits.is_shown]
 
     def _list_shown(self) -> list[Span]:
-        return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
+        shown = [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
+        return [*self._fold.taken_over.values(), *shown]
 
 
 def to_row(span: Span) -> dict[str, Any]:

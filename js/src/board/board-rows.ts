@@ -131,7 +131,9 @@ function placeFamilies(rows: readonly BoardRow[]): Placed[] {
     const children = families.get(row.family) ?? new Map<string, BoardRow[]>();
     families.set(row.family, children);
     const parent = row.parent !== undefined && known.has(row.parent) && row.run_id !== row.family ? row.parent : "";
-    children.set(parent, [...(children.get(parent) ?? []), row]);
+    const siblings = children.get(parent) ?? [];
+    children.set(parent, siblings);
+    siblings.push(row);
   }
   return [...families.values()].flatMap((children) => {
     const placed: Placed[] = [];

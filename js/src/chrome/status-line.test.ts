@@ -87,6 +87,11 @@ it.each([
   expect(page.place.textContent).toContain(note);
 });
 
+it("says settled, and not skipped, of rows that were not needed", async () => {
+  await show({ status: "completed", task_noun: "run", tasks_skipped: 5, tasks_settled: 3, sentence: null });
+  expect(page.place.querySelector(".et-now")?.textContent).toBe("2 skipped · 3 settled");
+});
+
 it("says how many tasks are done as long as no sentence says it", async () => {
   await show({});
   expect(page.place.querySelector(".et-tasks")?.textContent).toBe("0/2 tasks");

@@ -147,10 +147,9 @@ function RunningNow({ run, view }: { run: Run; view: View }) {
 
 /** What a run came to, in numbers: all that is known of one that an earlier version saved. */
 function describeCounts(run: Run): string {
+  const settled = run.tasks_settled ?? 0;
   return [
-    run.tasks_failed ? `${run.tasks_failed} failed` : "",
-    run.tasks_cancelled ? `${run.tasks_cancelled} cancelled` : "",
-    run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
+    ...Object.entries({ failed: run.tasks_failed, cancelled: run.tasks_cancelled, skipped: run.tasks_skipped - settled, settled }).map(([word, count]) => count ? `${count} ${word}` : ""),
     run.llm_call_count ? pluralize(run.llm_call_count, "model call") : "",
     run.tool_call_count ? pluralize(run.tool_call_count, "tool call") : "",
   ].filter(Boolean).join(" · ");
@@ -182,6 +181,8 @@ function Progress({ run }: { run: Run }) {
 
 function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; hasWarnings: boolean; toggle: () => void }) {
   const warnings = listWarnings(view.store);
+  const errors = `${pluralize(run.error_count, "error")}: show the next`;
+  const retries = `${run.retry_count} retried: show the next`;
   const go = (what: "error" | "retry"): void => {
     const span = nextProblem(view.store, what, view.selected.value);
     // What went wrong stands in the summary, whatever a person read last.
@@ -191,14 +192,12 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
   return (
     <span class="et-chips">
       {run.error_count > 0 && (
-        <button class="et-chip" data-hue="error" aria-label={`${pluralize(run.error_count, "error")}: show the next`}
-          title={`${pluralize(run.error_count, "error")}: show the next`} onClick={() => go("error")}>
+        <button class="et-chip" data-hue="error" aria-label={errors} title={errors} onClick={() => go("error")}>
           <Icon name="error" size={12} />{run.error_count}
         </button>
       )}
       {run.retry_count > 0 && (
-        <button class="et-chip" data-hue="wait" aria-label={`${run.retry_count} retried: show the next`}
-          title={`${run.retry_count} retried: show the next`} onClick={() => go("retry")}>
+        <button class="et-chip" data-hue="wait" aria-label={retries} title={retries} onClick={() => go("retry")}>
           <Icon name="retry" size={12} />{run.retry_count}
         </button>
       )}

@@ -73,7 +73,7 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   const items = shown.length === 1 && first?.item_count != null ? then.children(first.span_id).filter((row) => row.kind === "task") : [];
   const many = items.length ? items : node.kind === "review" ? [] : shown.length > 1 ? shown : [];
   const total = items.length ? Math.max(items.length, first?.item_count ?? 0) : many.length;
-  const worst = many.length && !items.length ? stateOfMany(many.map((row) => row.status)) : null;
+  const worst = many.length && !items.length ? stateOfMany(many) : null;
   const status = worst?.status ?? latest?.status ?? untoldOf(node, then) ?? insideOf(node, then);
   const ended = many.filter((row) => FINAL.has(row.status));
   const failed = many.filter((row) => row.status === "error").length;

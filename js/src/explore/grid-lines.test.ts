@@ -20,6 +20,11 @@ it("has a line for each row of a map, and a cell for the row and each of its tas
   expect(idsOf(table)).toEqual([["row 0 · city: Paris", "r0", "a", "b"], ["row 1", "r1", undefined, undefined]]);
 });
 
+it("puts rows in the order of the result, whenever they came", () => {
+  const lines = tabulate(map([task("r1", "row 1", "run", { line: 1 }), task("r0", "row 0", "run", { line: 0, repeat: 2 }), task("r2", "row 0", "run", { line: 0, repeat: 1 })]));
+  expect(idsOf(lines).map(([, id]) => id)).toEqual(["r2", "r0", "r1"]);
+});
+
 it("takes a row with one task for that task, and leaves out what judges did", () => {
   const table = tabulate(map([
     task("r0", "row 0", "run"), nested("n0", "r0"), task("a", "find", "n0"),

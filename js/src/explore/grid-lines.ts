@@ -67,6 +67,7 @@ function tabulateMap(store: Store): GridTable {
     for (const [name, task] of tasks) if (!names.has(name)) names.set(name, nameOf(task));
     found.push({ row, tasks });
   }
+  found.sort(({ row: one }, { row: other }) => (one.line ?? 0) - (other.line ?? 0) || (one.repeat ?? 0) - (other.repeat ?? 0));
   // A row with one task is that task.
   const keys = names.size > 1 ? [...names.keys()] : [];
   const [only] = names.values();

@@ -250,7 +250,7 @@ export class LayoutBuilder {
     const rows = roots.filter(isTask);
     const isExpanded = this.#collapsed.has(ALL_ROWS);
     this.#add({
-      id: ALL_ROWS, row: { span_id: ALL_ROWS, kind: "group", ...stateOfMany(rows.map((each) => each.status)), parent_id: null }, kind: "group",
+      id: ALL_ROWS, row: { span_id: ALL_ROWS, kind: "group", ...stateOfMany(rows), parent_id: null }, kind: "group",
       depth: 0, isWorker: false, isExpanded, hasChildren: true, height: PHASE_HEIGHT, heat: heatOf(rows), errors: 0, members: [], rounds: [],
       parent: null, giver: null,
     }, { marks: [] });
@@ -301,7 +301,7 @@ export class LayoutBuilder {
     const id = groupOf(parent ?? "");
     const done = rows.filter((row) => row.status === "ok");
     const isExpanded = !this.#collapsed.has(id);
-    const row: Row = { span_id: id, kind: "group", ...stateOfMany(rows.map((each) => each.status)), parent_id: parent };
+    const row: Row = { span_id: id, kind: "group", ...stateOfMany(rows), parent_id: parent };
     this.#add({
       id, row, kind: "group", depth, isWorker: false, isExpanded, hasChildren: true, height: PHASE_HEIGHT,
       heat: heatOf(isExpanded ? rows : done), errors: 0, members: [], rounds: [], parent, giver: null,

@@ -172,7 +172,7 @@ export interface Row {
   error_message?: string | null;
   /** why it was skipped or refused */
   reason?: string | null;
-  /** of what was skipped: declined, or exited early */
+  /** of what was skipped: declined, exited early, or settled */
   outcome?: string | null;
   /** its number, from 1; of an LLM call or of a task sent back, how many there were */
   attempt?: number | null;
@@ -376,6 +376,8 @@ export interface Run {
   tasks_skipped: number;
   /** tasks of the plan that were cancelled or interrupted */
   tasks_cancelled: number;
+  /** of those that were skipped, rows of a map that were not needed; null where there are none */
+  tasks_settled?: number | null;
   /** names of the phases that run */
   phases_now: readonly string[];
   /** what is at work, the longest running first */
@@ -504,7 +506,8 @@ export const RUN_COUNTS = [
   "tool_call_count", "error_count", "retry_count",
 ] as const;
 export const RUN_AMOUNTS = [
-  "input_tokens", "cache_read_tokens", "output_tokens", "cost", "max_concurrency", "rate_limit", "rate_limit_ms",
+  "tasks_settled", "input_tokens", "cache_read_tokens", "output_tokens", "cost", "max_concurrency", "rate_limit",
+  "rate_limit_ms",
 ] as const;
 export const MANY_COUNTS = [
   "total", "done", "failed", "start_ms",

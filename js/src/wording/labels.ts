@@ -16,11 +16,11 @@ const FEW = 5;
 const WORST_FIRST: readonly Status[] = ["ok", "error", "waiting", "interrupted", "cancelled", "running", "pending", "skipped"];
 
 /** Of many together: the worst state that one of them is in, and how many are in each, `980 done, 3 failed`. */
-export function stateOfMany(statuses: readonly Status[]): { status: Status; name: string } {
-  const counts = new Map<Status, number>([["ok", 0]]);
-  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
-  const found = WORST_FIRST.filter((status) => counts.has(status));
-  return { status: found[1] ?? "ok", name: found.map((status) => `${formatExactCount(counts.get(status))} ${STATUS_NAMES[status]}`).join(", ") };
+export function stateOfMany(rows: readonly Row[]): { status: Status; name: string } {
+  const counts: Record<string, [place: number, count: number]> = { [STATUS_NAMES.ok]: [0, 0] };
+  for (const row of rows) (counts[nameOfState(row)] ??= [WORST_FIRST.indexOf(row.status), 0])[1] += 1;
+  const found = Object.entries(counts).sort(([, [one]], [, [other]]) => one - other);
+  return { status: WORST_FIRST[found[1]?.[1][0] ?? 0] as Status, name: found.map(([name, [, count]]) => `${formatExactCount(count)} ${name}`).join(", ") };
 }
 
 /** So many tasks of a run, by what they are called: `3 tasks`, of a map `3 rows`. */
@@ -177,7 +177,7 @@ export const nameOfState = (row: Row): string => row.outcome ?? STATUS_NAMES[row
 
 /** Why a task or phase never ran, or did not go on; that it did not is `said` once. */
 export function describeSkip(reason: string | null | undefined, said = "skipped"): string {
-  if (!reason || reason.startsWith("condition")) return reason || said;
+  if (!reason || /^(condition|settled)/.test(reason)) return reason || said;
   const why = reason.replace(/^not started: /, "");
   return said + (why.startsWith("phase ") ? ", since " : ": ") + why;
 }
