@@ -7,7 +7,7 @@ shown; a stream that was cut gives what was known by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import chain
@@ -128,9 +128,9 @@ class TraceFold(EventFold):
         self.summary: str | None = None
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
-        self._scores = ScoreFold(self.tree, self.find_span)
-        self.spans: dict[str, Span] = self.tree.spans
         self.taken_over: dict[str, Span] = {}
+        self._scores = ScoreFold(self.tree, self.taken_over)
+        self.spans: dict[str, Span] = self.tree.spans
         self.messages: dict[str, list[Message]] = self.log.messages
         self.streams: dict[str, StreamedText] = self._calls.streams
         self.score_names: Sequence[str] = self._scores.names
@@ -300,7 +300,7 @@ class TraceFold(EventFold):
             made = make_taken_over(event, row, parent=self.run, position=place, line=lines[row.row])
             self.taken_over[made.span_id] = made
             self.tree.touch(made)
-        self._scores.learn_rows(plan, self.taken_over.values())
+        self._scores.learn_rows(plan)
 
     @on(ev.Noted)
     def _on_noted(self, event: ev.Noted) -> None:
@@ -563,23 +563,23 @@ class ScoreFold:
         change_count: how often there were new ones.
     """
 
-    def __init__(self, tree: SpanTree, find_span: Callable[[str], Span | None]) -> None:
+    def __init__(self, tree: SpanTree, taken_over: Mapping[str, Span]) -> None:
         self.names: list[str] = []
         self.of_times: list[ScoreRecord] = []
         self.change_count: int = 0
         self._tree = tree
-        self._find_span = find_span
+        self._taken_over = taken_over
         self._known: set[str] = set()
         self._by_span: dict[str, list[ScoreRecord]] = {}
         self._rows: dict[_Place, str] = {}
         self._early: list[ScoreRecord] = []
 
-    def learn_rows(self, plan: ExecutionPlan, taken_over: Iterable[Span]) -> None:
+    def learn_rows(self, plan: ExecutionPlan) -> None:
         """The plan of a map says which task is which row; scores that came before it find their place."""
         if plan.design is None:
             return
         tasks = {span.name: span_id for span_id, span in self._tree.spans.items() if span.is_planned}
-        tasks |= {span.name: span.span_id for span in taken_over}
+        tasks |= {span.name: span_id for span_id, span in self._taken_over.items()}
         self._rows = {
             (each.variant, each.row or None, each.repeat): tasks[each.name]
             for each in plan.design.rows
@@ -618,7 +618,7 @@ class ScoreFold:
                 continue
             row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
             span_id = each.span_id or row_id or each.run_id
-            if (span := self._find_span(span_id)) is None:  # not known yet, or not in this run
+            if (span := self._tree.spans.get(span_id) or self._taken_over.get(span_id)) is None:  # not known yet, or not in this run
                 self._early.append(each)
                 continue
             name = clean_text(each.name)

@@ -80,7 +80,7 @@ export function runAt(run: Run, points: readonly Point[], ms: number): Run {
   return {
     ...run,
     status: "running", exit_reason: null, sentence: null, ended_at: null, elapsed_ms: ms,
-    tasks_done: point.done, tasks_failed: point.failed, tasks_skipped: point.skipped, tasks_cancelled: point.cancelled,
+    tasks_done: point.done, tasks_failed: point.failed, tasks_skipped: point.skipped, tasks_settled: null, tasks_cancelled: point.cancelled,
     phases_now: [], active: [], waiting: [], many: null, warnings: [], note: null, error: null,
     input_tokens: run.input_tokens == null ? null : point.input_tokens,
     output_tokens: run.output_tokens == null ? null : point.output_tokens,
