@@ -618,7 +618,9 @@ class ScoreFold:
                 continue
             row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
             span_id = each.span_id or row_id or each.run_id
-            if (span := self._tree.spans.get(span_id) or self._taken_over.get(span_id)) is None:  # not known yet, or not in this run
+            if (
+                span := self._tree.spans.get(span_id) or self._taken_over.get(span_id)
+            ) is None:  # not known yet, or not in this run
                 self._early.append(each)
                 continue
             name = clean_text(each.name)
