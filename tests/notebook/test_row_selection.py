@@ -97,7 +97,7 @@ def test_w37_a_row_that_was_taken_over_is_selected_as_the_others(result: MapResu
     resumed.selection = ["no"]
     assert resumed.frame.loc[resumed.selection].city.tolist() == ["Oslo"]
     resumed.selection = ["fr", "no"]
-    assert resumed.timeline.selection == resumed.frame.run_id[["fr"]].tolist() + [ids_of(resumed)["no"]]
+    assert resumed.timeline.selection == [resumed.frame.run_id["fr"], ids_of(resumed)["no"]]
     assert resumed.selection == ["fr", "no"]
 
 

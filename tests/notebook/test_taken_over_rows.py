@@ -1,4 +1,4 @@
-"""What views have of rows that a map did not run itself: taken over from an earlier one (W169), or not needed (W170)."""
+"""Rows that a map did not run itself, in views: taken over from an earlier one (W169), or not needed (W170)."""
 
 from __future__ import annotations
 

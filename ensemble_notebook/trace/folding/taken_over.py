@@ -1,4 +1,4 @@
-"""A row that a map took over from an earlier one (E72), as views show it (W169): what it came to, and that it was reused."""
+"""A row that a map took over from an earlier one (E72), as views show it: reused, with what it came to (W169)."""
 
 from __future__ import annotations
 
