@@ -120,6 +120,7 @@ from .ensemble.many_runs.map_result import MapResult as MapResult
 from .ensemble.many_runs.map_result import RowResult as RowResult
 from .ensemble.many_runs.rerun import Rerun as Rerun
 from .ensemble.many_runs.rerun_run import RerunHandle as RerunHandle
+from .ensemble.partial_outputs import Partial as Partial
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.review_handlers import leave_pending as leave_pending

@@ -52,7 +52,7 @@ HierarchicalConstraints InMemoryStore ItemsFailedError ItemsListed JsonTraceExpo
 LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmInteraction LlmToken LoadedRuns ManagedTask
 ManagerPrompt MapResult MaxIterationsExceededError McpToolbox MemoryEnded MemoryEntry MemoryStarted MemoryStore Metrics
 MissingPackageError ModelRefusedError NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError
-ParallelExecutionError PendingCall Phase PhaseEnded PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped
+ParallelExecutionError Partial PendingCall Phase PhaseEnded PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped
 PhaseStarted PhaseStatus PhaseTrace PlanMade Prediction ProgressReported PromptTemplateError PromptTexts RateLimit
 RateLimitTimeoutError RateLimitWaited ReplayError Reply Rerun RerunHandle Review ReviewAnswered ReviewDecision
 ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming ReviewedCall RowResult
@@ -69,7 +69,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts*"))]
 
 LOADED_AT_FIRST_USE = {
-    *("anywidget", "genai_prices", "ipywidgets", "langchain_core", "langchain_openai", "numpy"),
+    *("anywidget", "genai_prices", "ipywidgets", "jiter", "langchain_core", "langchain_openai", "numpy"),
     *("openai", "pandas", "pydantic", "pydantic_core", "ruamel", "xllamacpp", "altair", "vl_convert"),
 }
 

@@ -14,6 +14,7 @@ from ensemble_notebook import (
     EnsembleOutput,
     Event,
     MapResult,
+    Partial,
     Rerun,
     RerunHandle,
     RunDiff,
@@ -25,7 +26,17 @@ from ensemble_notebook import (
 NAMES = [name for name in ensemble_notebook.__all__ if callable(getattr(ensemble_notebook, name))]
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(ensemble_notebook, name))]
 EVENT_FIELDS = frozenset(inspect.signature(Event).parameters)
-MADE_BY_RUNS = (EnsembleError, RunInterrupted, EnsembleOutput, MapResult, Rerun, RerunHandle, RunDiff, RunHandle)
+MADE_BY_RUNS = (
+    EnsembleError,
+    RunInterrupted,
+    EnsembleOutput,
+    MapResult,
+    Partial,
+    Rerun,
+    RerunHandle,
+    RunDiff,
+    RunHandle,
+)
 # A model has the fields of LangChain's models, too; ``args`` and ``kwargs`` are all that Python knows of a Protocol.
 INHERITED = {
     ScriptedChatModel: frozenset(inspect.signature(ScriptedChatModel).parameters)

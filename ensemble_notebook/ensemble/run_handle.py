@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import random
 import threading
@@ -21,6 +22,7 @@ from ensemble_notebook.domain.reasoning import read_streamed_answer
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.engine.agent.agent_runner import LONG_REPLY
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
@@ -42,6 +44,7 @@ from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.earlier_runs.reuse import NestedTasks, RememberedTasks, ResumedTasks
 from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks, RowPlace, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
+from ensemble_notebook.ensemble.partial_outputs import Partial, PartialOutputs
 from ensemble_notebook.ensemble.person import find_waiting_person
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import (
@@ -532,7 +535,8 @@ class RunHandle(SuggestsNames):
 class RunStream(SuggestsNames):
     """A run whose events are read as they come, and whose output is there after the last one.
 
-    Made by `Ensemble.stream`, and entered by ``async with``. There is one reader: of the events, or of `text`. ::
+    Made by `Ensemble.stream`, and entered by ``async with``. There is one reader: of the events, of
+    `text` or of `partials`. ::
 
         async with ensemble.stream(topic="tides") as run:
             async for piece in run.text():
@@ -614,6 +618,33 @@ class RunStream(SuggestsNames):
                 yield piece
         if self.output is not None and (piece := words.tell(self.output.raw)):
             yield piece
+
+    def partials(self, task: str | None = None) -> AsyncIterator[Partial]:
+        """The typed outputs as far as they have come, while their models write them: the last one of each is whole.
+
+        ::
+
+            async with ensemble.stream(topic="tides") as run:
+                async for partial in run.partials():
+                    print(partial.get("title", "..."), len(partial.get("facts", [])))
+
+        Args:
+            task: the name of the task whose output is wanted; None: all that have an `output_type`, of which
+                `Partial.task` tells them apart.
+
+        Raises:
+            EnsembleError: there is no such task, or none with an output type.
+        """
+        return self._read_partials(PartialOutputs(self._handle._spec.graph, task))
+
+    async def _read_partials(self, outputs: PartialOutputs) -> AsyncIterator[Partial]:
+        async for event in self:
+            read = functools.partial(outputs.read, event, is_newest=self._queue.empty())
+            is_long = isinstance(event, ev.TaskCompleted) and len(event.output.raw) > LONG_REPLY
+            for partial in await asyncio.to_thread(read) if is_long else read():
+                yield partial
+        for partial in outputs.read_rest(self.output or ()):
+            yield partial
 
     def __repr__(self) -> str:
         """Id and status."""

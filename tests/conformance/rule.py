@@ -52,6 +52,8 @@ SOURCES: Final = {
     "E125": (OWN,),
     "E126": (OWN,),
     "E127": (OWN,),
+    "E132": (OWN,),
+    "E133": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),
     "E21": (NEXUS, OWN),

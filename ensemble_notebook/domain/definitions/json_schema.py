@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _NEWEST: Final = "https://json-schema.org/draft/2020-12/schema"
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
+SCHEMA_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords of which the value is data, and no schema."""
 _BOUNDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "number": (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")),
@@ -126,7 +126,7 @@ def _copy(value: Any) -> Any:
         return [_copy(each) for each in value]
     if not isinstance(value, Mapping):
         return value
-    made = {name: each if name in _DATA else _copy(each) for name, each in value.items()}
+    made = {name: each if name in SCHEMA_DATA else _copy(each) for name, each in value.items()}
     for kind, bounds in _BOUNDS.items():
         if "type" not in made and all(any(isinstance(made.get(each), int | float) for each in side) for side in bounds):
             made["type"] = kind

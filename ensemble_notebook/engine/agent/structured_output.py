@@ -29,6 +29,7 @@ class OutputFormat:
 
     Attributes:
         schema: JSON schema with a ``title``.
+        to_json: writes a value of the type as plain data.
     """
 
     def __init__(self, kind: Any) -> None:
@@ -38,6 +39,7 @@ class OutputFormat:
             self.schema: dict[str, Any] = {"title": "Output", "type": "object", **kind}
             validate = make_validator(self.schema).validate
             self._check: Callable[[Any], Any] = lambda value: (validate(value), value)[1]
+            self.to_json: Callable[[Any], Any] = to_plain
         else:
             from pydantic import TypeAdapter
 
@@ -45,6 +47,7 @@ class OutputFormat:
             adapter: TypeAdapter[Any] = TypeAdapter(_to_pydantic_type(kind))
             self.schema = {"title": kind.__name__, **adapter.json_schema()}
             self._check = adapter.validate_python
+            self.to_json = functools.partial(adapter.dump_python, mode="json", by_alias=True)
 
     @property
     def instructions(self) -> str:
@@ -53,9 +56,18 @@ class OutputFormat:
         return f"Reply with one JSON value that fits this schema, and with nothing else:\n```json\n{schema}\n```"
 
     def read(self, text: str) -> Any:
-        """The one value in a reply that fits: the whole text, or in a fenced block or in prose; equal ones are one.
+        """The one value in a reply that fits.
 
-        A reply that quotes a value beside its own has said nothing yet: which of the two it means is not ours to guess.
+        Raises:
+            ValueError: as `find`.
+        """
+        return self.find(text)[1]
+
+    def find(self, text: str) -> tuple[Any, Any]:
+        """The one value in a reply that fits, as it is written and as the type has it.
+
+        It is the whole text, or in a fenced block or in prose; equal ones are one. A reply that quotes
+        a value beside its own has said nothing yet: which of the two it means is not ours to guess.
 
         Raises:
             ValueError: nothing in it fits, which says what is wrong with the candidate that came first; or not one
@@ -83,8 +95,8 @@ class OutputFormat:
         if names and not any(True for _ in _decode(strip_fence(text), {})):
             attempts.append(f"{names[0]}: it stands without double quotes")
         # An empty object in prose fits where all fields are optional, and is no opinion beside one that says something.
-        answers = [answer for value, answer in fitting if value] or [answer for _, answer in fitting]
-        if attempts or any(each != answers[0] for each in answers):
+        answers = [each for each in fitting if each[0]] or fitting
+        if attempts or any(answer != answers[0][1] for _, answer in answers):
             why = f"one does not fit ({attempts[0]})" if attempts else "all of them fit"
             raise ValueError(f"it holds several JSON values that differ, and {why}; write only the one that you mean")
         return answers[0]
@@ -173,12 +185,13 @@ _ONE_FENCE: Final = re.compile(r"\s*+```[\w-]*+[ \t]*+\n((?:(?!```).)*+)```\s*+"
 # A line of a quotation in Markdown, also in an item of a list.
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*+(?:(?:[-*+]|\d++[.)])[ \t]++)?+>.*+$", re.MULTILINE)
 _QUOTES: Final = frozenset({'""', "''", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "›‹", "「」", "『』"})  # noqa: RUF001
+OPENING_QUOTES: Final = frozenset(pair[0] for pair in _QUOTES)
 # Before a value that is a field of an object as other languages write it: {'quoted': or {quoted:
 _FIELD: Final = re.compile(r"(?:[{,]\s*'[^'\n]{1,40}'|\{\s*\w{1,40})\s*:\s*\Z")
 _LONGEST_FIELD: Final = 60
 _OTHER_NOTATION: Final = re.compile(r"\{\s*+(?P<quote>'?)(?P<name>\w++)(?P=quote)\s*+:")
 # An opening bracket, and what may stand behind it in JSON.
-_START: Final = re.compile(r'\{\s*+["}]|\[\s*+["\[{\]\dtfnNI-]')
+JSON_START: Final = re.compile(r'\{\s*+["}]|\[\s*+["\[{\]\dtfnNI-]')
 _TOKEN: Final = re.compile(
     r'[ \t\n\r]*+(?:(?P<text>"[^"\\]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*+)*+")'
     r"|(?P<mark>[{}\[\]:,])"
@@ -253,14 +266,14 @@ def _find_regions(text: str) -> Iterator[tuple[int, int]]:
     quoted = [match.span() for match in _QUOTED_LINE.finditer(text)]
     parts: dict[int, int] = {}  # of values that are broken: where they begin and end
     for _ in range(MOST_STARTS):
-        start = _START.search(text, position)
+        start = JSON_START.search(text, position)
         if start is None:
             return
         begin = start.start()
         if begin in parts:
             position = parts[begin]
             continue
-        regions, end = _scan(text, begin)
+        regions, end = scan_json(text, begin)
         if regions[-1:] == [(begin, end)]:
             line = bisect_right(quoted, (begin, len(text))) - 1
             is_quoted = text[begin - 1 : begin] + text[end : end + 1] in _QUOTES or (
@@ -280,7 +293,7 @@ def _find_regions(text: str) -> Iterator[tuple[int, int]]:
     raise ValueError("it has too many brackets to be read; write only one JSON value")
 
 
-def _scan(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
+def scan_json(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
     """Read from an opening bracket until its value is complete, or until what comes is no JSON.
 
     A value inside that is complete would be so, too, if it was begun with. One that is not is broken at the same

@@ -24,6 +24,7 @@ from ensemble_notebook import (
     LlmCallCompleted,
     MapResult,
     Metrics,
+    Partial,
     RunEnded,
     RunHandle,
     RunStatus,
@@ -79,6 +80,12 @@ async def run_here() -> None:
         assert_type(run, RunStream)
         assert_type([piece async for piece in run.text()], list[str])
         assert_type([each async for each in run], list[Event])
+        async for partial in run.partials("draft"):
+            assert_type(partial, Partial)
+            assert_type(partial.attempt, int)
+            assert_type(partial.task, str)
+            assert_type(partial["title"], Any)
+        run.partials(3)  # error: str
     assert_type(run.output, EnsembleOutput | None)
     team.stream(timeout="3")  # error: timeout
     await team.arun(timeout="3")  # error: timeout
