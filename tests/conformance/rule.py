@@ -119,7 +119,6 @@ SOURCES: Final = {
     "C101": (OWN,),
     "C102": (OWN,),
     "C103": (OWN,),
-    "C106": (OWN,),
     "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),
