@@ -357,6 +357,9 @@ def test_the_last_lesson_shows_what_few_rows_can_and_can_not_show() -> None:
     assert below(BETTER, 'compare("one", "other")').startswith("No difference that 40 rows can show")
     assert below(BETTER, "few = both.map").startswith("No difference that 40 rows can show")
     assert below(BETTER, "many = both.map").startswith("carefully passes 15 points more often than quickly")
+    early = below(BETTER, "early = hurried.map")
+    assert early.startswith("quickly passes ")
+    assert " rows saved." in early
     means = dict(line.rsplit(maxsplit=1) for line in below(BETTER, "held = three").splitlines()[1:3])
     assert float(means["if sure"]) == 1.0 > float(means["quickly"])
     assert "15 rows failed under if sure and count as not passed" in below(BETTER, 'compare("quickly", "if sure")')
