@@ -4,6 +4,7 @@
 import IPython.core.interactiveshell
 
 from . import scorers as scorers
+from .domain.attachments import Attachment as Attachment
 from .domain.config import config as config
 from .domain.definitions.agent import Agent as Agent
 from .domain.definitions.condition import Condition as Condition
@@ -51,6 +52,7 @@ from .domain.definitions.tool import TaskInput as TaskInput
 from .domain.definitions.tool import Tool as Tool
 from .domain.definitions.tool import ToolResult as ToolResult
 from .domain.definitions.tool import human_input as human_input
+from .domain.events import AttachmentAdded as AttachmentAdded
 from .domain.events import BudgetWarning as BudgetWarning
 from .domain.events import DelegationCompleted as DelegationCompleted
 from .domain.events import DelegationFailed as DelegationFailed

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.reading.options import add_early_end_options, add_id_option, add_run_options, read_repeat
+from ensemble_notebook.cell.reading.options import add_early_end_options, add_row_options, add_run_options, read_repeat
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean
 
 DONE: Final = 0
@@ -129,7 +129,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
         "--scores", action="append", metavar="PLACE", help="where scorers are: FILE.py, or module:function"
     )
     parser.add_argument("--expected", metavar="COLUMN", help="what a row should come to")
-    add_id_option(parser)
+    add_row_options(parser)
     parser.add_argument(
         "--failed", metavar="VALUE", help="what a row that failed counts as under a number; or 'leave out'"
     )

@@ -273,6 +273,7 @@ def _run(
         expected=arguments.expected,
         id=arguments.id,
         repeat=arguments.repeat,
+        attach=arguments.attach,
         until_clear=arguments.until_clear,
         seed=arguments.seed or 0,
     )

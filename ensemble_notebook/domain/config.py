@@ -19,7 +19,8 @@ class Config:
         capture_mode: ``"metadata"`` (no text at all), ``"off"``, ``"standard"`` or ``"full"``, in any case; None: what
             the environment says.
         max_table_chars: characters of a table in a prompt; rows that do not fit are left out, and said so.
-        max_input_mb: the most that a file named by ``-i NAME=@FILE`` may have, in millions of bytes.
+        max_input_mb: the most that a text file named by ``-i NAME=@FILE`` may have, in millions of bytes.
+        max_attachment_mb: the most that a picture or PDF for a model may have, in millions of bytes.
         langsmith: whether variables of the environment that switch on LangChain's tracing (``LANGSMITH_TRACING`` and
             the like) have their effect in runs.
         store: where runs are remembered: ``"auto"`` (the user data folder), ``"off"``, or the path of a file;
@@ -30,12 +31,13 @@ class Config:
 
     Raises:
         ValueError: `max_table_chars` is set to something else than a whole number >= 0, `store` to no such choice, or
-            `max_input_mb` or a limit of the store to something else than a number > 0.
+            `max_input_mb`, `max_attachment_mb` or a limit of the store to something else than a number > 0.
     """
 
     capture_mode: str | None = None
     max_table_chars: int = 8000
     max_input_mb: float = 10.0
+    max_attachment_mb: float = 20.0
     langsmith: bool = False
     store: str | os.PathLike[str] | None = None
     store_max_days: float | None = 365.0
@@ -50,8 +52,8 @@ class Config:
             raise ValueError(f'config.store must be "auto", "off", the path of a file, or None, got {value!r}.')
         if name in ("store_max_days", "store_max_mb") and value is not None and not (_is_number(value) and value > 0):
             raise ValueError(f"config.{name} must be a number > 0 or None, got {value!r}.")
-        if name == "max_input_mb" and not (_is_number(value) and value > 0):
-            raise ValueError(f"config.max_input_mb must be a number > 0, got {value!r}.")
+        if name in ("max_input_mb", "max_attachment_mb") and not (_is_number(value) and value > 0):
+            raise ValueError(f"config.{name} must be a number > 0, got {value!r}.")
         object.__setattr__(self, name, value)
 
 

@@ -1,4 +1,4 @@
-"""Values as texts for prompts (E47): tables as CSV, data as JSON, all else by `str()`; and a text as a YAML value.
+"""Values as texts for prompts (E47): tables as CSV, data as JSON, pictures as marks, all else by `str()`.
 
 Knows no library of tables, arrays or images: they are recognised by their methods, since importing one takes longer
 than most runs. Only tables are limited, at whole rows; a model reads half a JSON value as a broken one.
@@ -13,22 +13,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, Final, Self
 
+from ensemble_notebook.domain.attachments import Attachment, is_image, read_attachment
+from ensemble_notebook.domain.attachments import UnwritableValueError as UnwritableValueError  # noqa: PLC0414
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.errors import EnsembleError, summarize_error
+from ensemble_notebook.errors import summarize_error
 
-_IN_WORDS: Final = "Describe it in words, or give its file name."
+_AS_FILE: Final = "Give it by itself as an input: a Path, an image of Pillow, or Attachment(data, 'image/png')."
 _BASE64: Final = ";base64,"
 _DATA_URL: Final = re.compile(
     r"data:(?P<kind>[\w.+-]{1,50}/[\w.+-]{1,80})(?:;[\w=.-]{1,80}){0,5};base64,[\w+/=-]{200,}"
 )
 _KEYS: Final = (str, int, float, bool, type(None))
 _MISSING_TYPES: Final = frozenset({"NaTType", "NAType"})
-
-
-class UnwritableValueError(EnsembleError, TypeError):
-    """A value has no text that a model could read."""
 
 
 class JudgedText(str):
@@ -87,12 +86,13 @@ def find_value_fault(value: Any) -> str | None:
     """Find out why a value can't stand in a prompt, as a sentence without its subject; None where it can."""
     if isinstance(value, bytes | bytearray | memoryview):
         size = value.nbytes if isinstance(value, memoryview) else len(value)
-        return f"is {type(value).__name__} ({size:,} bytes), which no prompt can hold. Decode it to a text first."
-    if _is_image(value):
-        return f"is an image, which no prompt can hold. {_IN_WORDS}"
+        return (
+            f"is {type(value).__name__} ({size:,} bytes), which no prompt can hold. Decode it to a text first; for a "
+            f"picture or PDF write Attachment(data, 'image/png')."
+        )
     parts = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(each, Mapping) and isinstance(each.get("image_url"), Mapping) for each in parts):
-        return f"is a message part with an image (image_url), which no prompt can hold. {_IN_WORDS}"
+        return f"is a message part with an image (image_url), which no prompt can hold. {_AS_FILE}"
     return None
 
 
@@ -105,7 +105,7 @@ def find_data_url_fault(text: str) -> str | None:
     if found is None:
         return None
     size = f"{len(found[0]):,} characters"
-    return f"holds a data URL ({found['kind']}, {size}), which a model reads as letters. {_IN_WORDS}"
+    return f"holds a data URL ({found['kind']}, {size}), which a model reads as letters. {_AS_FILE}"
 
 
 def find_text_fault(value: Any) -> str | None:
@@ -150,18 +150,18 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         max_table_chars: limits a table; None for no limit.
 
     Raises:
-        UnwritableValueError: bytes or an image, or something that holds one.
+        UnwritableValueError: bytes, data that holds bytes or a picture, or a picture that no model takes.
     """
     if isinstance(value, JudgedText):
         return ValueText(mend_text(mark_text(value)))
     if isinstance(value, str):
         return ValueText(mend_text(str.__str__(value)))  # no class of its own, such as numpy's
-    if value is None:
-        return ValueText("")
-    if type(value) in (int, float, bool):
-        return ValueText(mend_text(str(value)))
+    if value is None or type(value) in (int, float, bool):
+        return ValueText("" if value is None else str(value))
     if fault := find_value_fault(value):
         raise UnwritableValueError(f"it {fault}")
+    if attachments := _read_attachments(value):
+        return ValueText("\n".join(each.mark for each in attachments))
     if is_table(value):
         return _write_table(value, max_table_chars)
     if isinstance(value, timedelta):
@@ -171,6 +171,16 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
     if isinstance(value, Mapping | list | tuple | set | frozenset) or is_record(value) or is_array(value):
         return _write_json(value)
     return ValueText(mend_text(str(value)))
+
+
+def _read_attachments(value: Any) -> list[Attachment]:
+    """The picture or PDF that a value is, or all of a list of nothing else; empty where it is other data."""
+    if not isinstance(value, list | tuple):
+        return [] if (one := read_attachment(value)) is None else [one]
+    if not value or not all(isinstance(each, Attachment | Path) or is_image(each) for each in value):
+        return []
+    read = [each for each in map(read_attachment, value) if each is not None]
+    return read if len(read) == len(value) else []
 
 
 def write_whole(value: Any) -> str:
@@ -225,6 +235,8 @@ def _to_json(value: Any, place: str, above: tuple[Any, ...]) -> Any:
 def _find_json_fault(value: Any, place: str, above: tuple[Any, ...]) -> str | None:
     """Find out why JSON has no form for a value, as a sentence without its subject; None where it has one."""
     where = f" at {place}" if place else ""
+    if isinstance(value, Attachment) or is_image(value):
+        return f"has a picture or PDF{where}, and data is text. {_AS_FILE}"
     if fault := find_value_fault(value):
         return f"has, at {place}, {fault.removeprefix('is ')}" if place else fault
     if any(each is value for each in above):
@@ -342,16 +354,6 @@ def read_array(value: Any) -> Any:
 def is_array(value: Any) -> bool:
     """True for what numpy and its like have, numbers that are not Python's included where they stand in other data."""
     return hasattr(value, "dtype") and hasattr(value, "shape") and callable(getattr(value, "tolist", None))
-
-
-def _is_image(value: Any) -> bool:
-    """True for images of Pillow and IPython and figures of matplotlib and plotly."""
-    if isinstance(value, str | int | float | Mapping | list | tuple):
-        return False
-    names = {each.__name__ for each in type(value).__mro__}
-    if "Image" in names:
-        return hasattr(value, "_repr_png_")
-    return "Figure" in names and (hasattr(value, "savefig") or hasattr(value, "write_image"))
 
 
 # Decoders go one call deeper with each level. Where the stack is nearly used up by then, what they raise can come up in

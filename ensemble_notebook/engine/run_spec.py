@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from ensemble_notebook.domain.attachments import HeldAttachments
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
@@ -83,6 +84,7 @@ class RunSpec:
         deps: for functions that take a `RunContext`.
         timeout: seconds for all of it; None for no limit.
         history: how much of earlier conversations is sent, where neither task nor agent says it; None for all.
+        attachments: the pictures and PDFs that it has, and those that come while it runs.
     """
 
     definition: EnsembleDefinition
@@ -124,6 +126,7 @@ class RunSpec:
     history: str | None = None
     deps: object = None
     timeout: float | None = None
+    attachments: HeldAttachments = field(default_factory=HeldAttachments)
 
     @property
     def currency(self) -> str:

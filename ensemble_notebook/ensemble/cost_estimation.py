@@ -19,6 +19,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import TOKENS_EACH, count_marked_tokens
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
@@ -44,6 +45,7 @@ from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.store.run_store import RunStore
 
 BYTES_PER_TOKEN: Final = 4
+_LEAST_ATTACHED: Final = 85  # as OpenAI counts a picture of any size in its cheapest form
 SHORT_REPLY: Final = 50
 TOOL_RESULT: Final = 1000
 # What is likely where no earlier run tells it.
@@ -389,5 +391,5 @@ def _estimate_reply(model: ModelIdentity) -> Range[int]:
 
 def _estimate_size(texts: list[str]) -> Range[int]:
     """Tokens of texts: a quarter of their bytes is usual, and more than their bytes can't be."""
-    size = sum(len(text.encode()) for text in texts)
-    return Range(size // BYTES_PER_TOKEN, size + WRAPPING)
+    size, attached = sum(len(text.encode()) for text in texts), sum(map(count_marked_tokens, texts))
+    return Range(size // BYTES_PER_TOKEN + attached // TOKENS_EACH * _LEAST_ATTACHED, size + attached + WRAPPING)

@@ -434,6 +434,8 @@ class Ensemble(RunnableEnsemble):
             executor: a `concurrent.futures` executor or a Dask distributed ``Client`` that runs the rows; None: this
                 process. Functions defined in cells are sent along; models must be given as specs. An interrupt stops
                 the rows there; on an executor of another class, only if its workers see the files of this machine.
+            attach: the columns, one name or a list, whose texts are paths of pictures and PDFs: the model is shown the
+                files. A value that is a `Path` or an image needs no word.
             resume: a `MapResult`, whose completed rows are taken over where their inputs are the same, so that new,
                 missing and failed rows run alone; or an earlier map, as in `run`. What was done in a row that runs is
                 not done again, with a result only where the store has that map.

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, Unpack, overload
 
+from ensemble_notebook.domain.attachments import HeldAttachments
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition, EnsembleFields
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
@@ -213,6 +214,7 @@ class EnsembleOutput(Scorable, Pickled):
         earlier: Mapping[str, Messages] = MappingProxyType({}),
         journal: RunJournal | None = None,
         row_place: RowPlace | None = None,
+        attachments: HeldAttachments | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.plan = plan
@@ -232,6 +234,7 @@ class EnsembleOutput(Scorable, Pickled):
         self._earlier: Mapping[str, Messages] = dict(earlier)
         self._journal = journal
         self._row_place = row_place
+        self._attachments = attachments
         self._scores: tuple[ScoreRecord, ...] = ()
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -511,6 +511,7 @@ class RunHandle(SuggestsNames):
             earlier=spec.conversations,
             journal=self._journal,
             row_place=self._find_row_place(),
+            attachments=spec.attachments,
         )
         if self._answers is not None and (unused := self._answers.describe_unused()):
             self.output._add_warning(unused)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import has_mark, held_by_run
 from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
@@ -207,6 +208,7 @@ class PreparedEnsemble:
         self._conversations = setting.conversations
         continued: Any = setting.continue_from
         self._continued_from = None if continued is None else continued.run_id
+        self._earlier_attachments = getattr(continued, "_attachments", None)  # which an output of this process has
         if continued is not None:
             self._warnings = (*self._warnings, *self._check_continued(continued))
         self.only = find_part(self.graph, setting.only, said_with="only" if setting.forked_from is None else "until")
@@ -289,7 +291,7 @@ class PreparedEnsemble:
         """
         protect_named(values)
         self._refuse_taken(values)
-        written = write_inputs(self.written, values)[0]
+        written = write_inputs(self.written, values, reads_files=False)[0]
         list_known_items(self.graph, values)
         if self._has_resolved_agents and (
             problems := [*find_resolved_role_problems(self._agents, self.graph, written)]
@@ -307,7 +309,9 @@ class PreparedEnsemble:
             ValidationError: a value can't be written into a text, or makes roles that can't stand side by side.
         """
         self._refuse_taken(values)
-        written, cut_warnings = write_inputs(self.written, values)
+        with held_by_run(self._earlier_attachments) as attachments:
+            written, cut_warnings = write_inputs(self.written, values)
+        self._refuse_attachments(written)
         ensemble, setting = self._ensemble, self._setting
         shared = self._shared or self._resolve(written)
         if not self._has_resolved_agents:
@@ -340,7 +344,24 @@ class PreparedEnsemble:
             person=person if setting.is_row else setting.review_handler or person,
             revision=find_inner_revision(),
             texts=place_texts(ensemble.texts, written),
+            attachments=attachments,
         )
+
+    def _refuse_attachments(self, written: Mapping[str, str]) -> None:
+        """Refuse a picture or PDF in a text of an agent: models take none in a system prompt."""
+        if not (names := {name for name, text in written.items() if has_mark(text)}):
+            return
+        problems = [
+            Problem(
+                f"The input {name!r} is a picture or PDF, and {{{name}}} stands in a text of agent {agent.role!r}: "
+                f"models take none in a system prompt. Put {{{name}}} into the description of the task."
+            )
+            for agent in self._agents
+            for name in find_first_texts(list_agent_texts(agent))
+            if name in names
+        ]
+        if problems:
+            raise ValidationError(problems)
 
     @cached_property
     def versions(self) -> Versions:

@@ -7,8 +7,10 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from ensemble_notebook.domain.attachments import check_path
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
 from ensemble_notebook.domain.definitions.definition import is_seconds
@@ -359,12 +361,15 @@ def merge_inputs(ensemble: EnsembleDefinition, inputs: Inputs, variables: Mappin
     return {**ensemble.inputs, **join_inputs(inputs, variables)}
 
 
-def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+def write_inputs(
+    names: Iterable[str], values: Mapping[str, Any], *, reads_files: bool = True
+) -> tuple[dict[str, str], list[str]]:
     """Write the values of the variables that texts use. Others are for handlers, and may be anything.
 
     Args:
         names: of the variables that texts use; those without a value are left out.
         values: name -> value.
+        reads_files: False where pictures and PDFs are only checked, and left out.
 
     Returns:
         The written values by name, and a warning for each table that is limited.
@@ -383,6 +388,8 @@ def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[
             problems.append(Problem(f"The input {name!r} {fault}"))
             continue
         try:
+            if not reads_files and isinstance(given, Path) and check_path(given):
+                continue
             value = write_value(given, config.max_table_chars)
         except Exception as error:  # noqa: BLE001 - it is anybody's object
             fault = explain_unwritable(error)

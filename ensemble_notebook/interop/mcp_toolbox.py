@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import Any, Final, TextIO
 
+from ensemble_notebook.domain.attachments import mark_encoded
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.tool import (
     BEFORE,
@@ -570,13 +571,19 @@ def _to_tool_name(name: str) -> str:
 def _write_content(content: Sequence[Any], structured: Any) -> str:
     """What a model should read of a result: text is text, other parts are named; without parts, the value as JSON."""
     parts: list[str] = []
+    marks: list[str] = []
     for part in content:
-        if part.type == "text":
+        holder = part.resource if part.type == "resource" else part
+        encoded = getattr(holder, "blob", None) or getattr(holder, "data", None)
+        mark = mark_encoded(encoded, holder.mime_type) if isinstance(encoded, str) else None
+        if mark is not None:  # a picture or PDF, which the model is shown
+            marks.append(mark)
+            parts.append(mark)
+        elif part.type == "text":
             parts.append(str(part.text))
         elif part.type == "resource":
-            resource = part.resource
-            named = f"[{resource.mime_type or 'data'} at {resource.uri}]"
-            parts.append(str(getattr(resource, "text", None) or named))
+            named = f"[{holder.mime_type or 'data'} at {holder.uri}]"
+            parts.append(str(getattr(holder, "text", None) or named))
         elif part.type == "resource_link":
             parts.append(f"[{part.name}: {part.uri}]")
         else:
@@ -584,7 +591,8 @@ def _write_content(content: Sequence[Any], structured: Any) -> str:
     text = "\n".join(parts)
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False)
-    return _cut(text)
+    cut = _cut(text)
+    return "\n".join([cut, *(each for each in marks if each not in cut)])
 
 
 def _cut(text: str) -> str:

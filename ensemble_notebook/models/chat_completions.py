@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.attachments import PDF, UNNAMED_PDF, EncodedAttachment
 from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolSpec
@@ -260,12 +261,13 @@ class ChatCompletionsPort(AskedPort):
             # Before one that the spec says: whoever asks reads what fits this schema.
             extra_body = settings.get("extra_body") or {}
             settings["extra_body"] = {**extra_body, "response_format": make_response_format(schema)}
-        messages = [{"role": "system", "content": system}] if system else []
-        messages.append({"role": "user", "content": user})
         # OpenAI's models that reason take instructions by another name.
-        if re.match(r"o\d", self.name) and system:
-            messages[0]["role"] = "developer"
-        return ChatCompletionsConversation(self, settings, messages)
+        role = "developer" if re.match(r"o\d", self.name) else "system"
+        conversation = ChatCompletionsConversation(
+            self, settings, [{"role": role, "content": system}] if system else []
+        )
+        conversation.add_user_message(user)
+        return conversation
 
 
 class ChatCompletionsConversation(AskedConversation):
@@ -289,8 +291,8 @@ class ChatCompletionsConversation(AskedConversation):
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
-        self._messages.append({"role": "user", "content": text})
-        self._unbounded.append(self._messages[-1])
+        self._messages.append({"role": "user", "content": self._write_content(text, _write_part)})
+        self._unbounded.append({"content": text})
         self._kept.clear()
 
     def add_reply(self, reply: ModelReply) -> None:
@@ -322,7 +324,7 @@ class ChatCompletionsConversation(AskedConversation):
             self._bound = bound_option_tokens([self._settings])
         self._bound += sum(map(bound_message_tokens, self._unbounded))
         self._unbounded.clear()
-        return self._bound
+        return self._bound + self._bound_attached()
 
     async def _ask(
         self,
@@ -373,6 +375,14 @@ class ChatCompletionsConversation(AskedConversation):
             reasoning=find_reasoning(kept, kept.get("content")) if kept else "",
             extras=json.loads(json.dumps(extras, default=str)) if kept else {},
         )
+
+
+def _write_part(encoded: EncodedAttachment) -> dict[str, Any]:
+    """A picture or PDF as the protocol has it."""
+    attachment = encoded.attachment
+    if attachment.media_type != PDF:
+        return {"type": "image_url", "image_url": {"url": encoded.data_url}}
+    return {"type": "file", "file": {"filename": attachment.name or UNNAMED_PDF, "file_data": encoded.data_url}}
 
 
 def _read_usage(counted: Mapping[str, Any] | None) -> TokenUsage:

@@ -77,6 +77,7 @@ class LocalSpec(ModelSpec):
             provider="local",
             has_tool_support=server.has_tool_support,
             has_schema_support=True,
+            refused_kinds=frozenset({"picture", "PDF"}),
             context_window=server.context_window,
             place_count=2,  # both ends are in this process
             # Streamed inside in any case: the server notices that nobody waits any more only while it sends.

@@ -68,6 +68,7 @@ class ServedModel:
         advice: what to do about an answer with a status, where the spec knows better than the status alone.
         has_tool_support: whether it calls tools.
         has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
+        refused_kinds: which of pictures and PDFs it does not take; empty for what its name says.
         context_window: tokens that it can take, where the server says so.
         place_count: how many connections of this process a request takes.
         settings: where the parameters of the spec say nothing, by langchain-openai's names.
@@ -81,6 +82,7 @@ class ServedModel:
     advice: Mapping[int, str] = field(default_factory=dict)
     has_tool_support: bool = True
     has_schema_support: bool | None = None
+    refused_kinds: frozenset[str] = frozenset()
     context_window: int | None = None
     place_count: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)

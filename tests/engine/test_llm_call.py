@@ -54,6 +54,7 @@ class Model:
     has_schema_support = False
     context_window = None
     places = None
+    refused_kinds = ()
     warning = None
 
     def __init__(self, *script: Any, name: str = "m", seconds: float = 1.0, bound: int = 100, most: int | None = 50):

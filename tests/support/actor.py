@@ -82,6 +82,7 @@ class Actor:
     context_window = None
     warning = None
     places = None
+    refused_kinds = ()
 
     def __init__(self, name: str, play: Play, *, has_schema_support: bool) -> None:
         self.name = name

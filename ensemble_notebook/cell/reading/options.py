@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from ensemble_notebook.cell.reading.source_text import read_text_file
+from ensemble_notebook.domain.attachments import find_file_fault, find_media_type, read_start
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount, read_budget, read_history
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TimelineView, Workflow
@@ -73,7 +74,7 @@ class Options:
 
     Attributes:
         out: the variable that gets the output.
-        inputs: values of template variables, as text.
+        inputs: values of template variables, as text, or the path of a picture or PDF.
         llm, workflow, capture, budget, name: in place of the cell's, where given; the budget as a text.
         timeout: of the whole run, in seconds.
         record: the file that gets every exchange with a model.
@@ -91,6 +92,7 @@ class Options:
         score: what scores the runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
         id: the column that tells rows apart.
+        attach: the columns whose texts are paths of pictures and PDFs.
         until_clear: the level at which a shown difference between the variants ends the map; by the name of a score,
             where one is named.
         seed: of the order in which rows run then.
@@ -105,7 +107,7 @@ class Options:
     """
 
     out: str = DEFAULT_OUT
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str | Path] = field(default_factory=dict)
     llm: str | None = None
     workflow: Workflow | None = None
     capture: CaptureMode | None = None
@@ -122,10 +124,11 @@ class Options:
     history: str | None = None
     map: str | None = None
     repeat: int | None = None
-    vary: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    vary: Mapping[str, Mapping[str, str | Path]] = field(default_factory=dict)
     score: tuple[str, ...] = ()
     expected: str | None = None
     id: str | None = None
+    attach: tuple[str, ...] = ()
     until_clear: float | Mapping[str, float] | None = None
     seed: int | None = None
     is_: str | None = None
@@ -179,7 +182,8 @@ def check_definition(options: Options) -> Options:
     Raises:
         ValidationError: the cell is to be defined, and not run.
     """
-    names = ("map", "vary", "repeat", "score", "expected", "id", "until_clear", *options.run_settings, "continue_from")
+    of_rows = ("map", "vary", "repeat", "score", "expected", "id", "attach", "until_clear")
+    names = (*of_rows, *options.run_settings, "continue_from")
     given = next(
         (f"--{name.removesuffix('_from').replace('_', '-')}" for name in names if getattr(options, name)), None
     )
@@ -199,8 +203,9 @@ def check_together(options: Options) -> Options:
             raise ValidationError(f"{MAGIC}: --continue goes on with one run, and {name} runs many: leave out one.")
     if options.expected is not None and not options.score:
         raise ValidationError(f"{MAGIC}: --expected is what scorers look at: name one with --score SCORER, too.")
-    if options.id is not None and options.map is None:
-        raise ValidationError(f"{MAGIC}: --id is a column of rows: name them with --map ROWS, too.")
+    of_rows = ("--id" if options.id is not None else "") or ("--attach" if options.attach else "")
+    if of_rows and options.map is None:
+        raise ValidationError(f"{MAGIC}: {of_rows} is a column of rows: name them with --map ROWS, too.")
     _check_early_end(options)
     is_single = options.map is None and not options.vary and options.repeat is None
     if options.score and options.is_background and is_single:
@@ -237,7 +242,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         action=_Input,
         dest="inputs",
         metavar="NAME=VALUE",
-        help="fill {NAME}; may be repeated; NAME=@FILE is the text of a file, NAME=@@x the text @x",
+        help="fill {NAME}; may be repeated; NAME=@FILE is the text of a file, a picture or a PDF, NAME=@@x the text @x",
     )
     once = partial(parser.add_argument, action=_Once)
     once("--llm", metavar="SPEC", help=f"the ensemble's model: {list_forms()}")
@@ -276,14 +281,22 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     once("--only", type=_read_text, metavar="TASK", help="run this task; reuse what it builds on, skip the rest")
 
 
-def add_id_option(parser: argparse.ArgumentParser) -> None:
-    """The column that tells rows apart, of which the command line has one, too."""
+def add_row_options(parser: argparse.ArgumentParser) -> None:
+    """What is said of columns of rows, on the command line, too."""
     parser.add_argument(
         "--id",
         action=_Once,
         type=_read_text,
         metavar="COLUMN",
         help="which rows of another map are the same (without it: the column id, else what the runs read)",
+    )
+
+    parser.add_argument(
+        "--attach",
+        action=_Attach,
+        default=(),
+        metavar="COLUMN",
+        help="the texts of this column are paths of pictures and PDFs, which the model is shown; may be repeated",
     )
 
 
@@ -351,6 +364,17 @@ class _Input(argparse.Action):
         namespace.inputs = {**inputs, name: value}
 
 
+class _Attach(argparse.Action):
+    """Collects COLUMN."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        if not values.strip():
+            parser.error(f"{option} wants COLUMN")
+        if values in namespace.attach:
+            parser.error(f"{option} {values} is given twice")
+        namespace.attach = (*namespace.attach, values)
+
+
 class _Score(argparse.Action):
     """Collects [NAME=]SCORER."""
 
@@ -372,13 +396,14 @@ class _Vary(argparse.Action):
         others = namespace.vary.get(name, {})
         if value in others.values():
             parser.error(f"{option} {values} is given twice")
-        if (word or value) in others:
-            parser.error(f"{option}: two values of {name} are called {word or value!r}")
-        namespace.vary = {**namespace.vary, name: {**others, word or value: value}}
+        called = word or str(value)
+        if called in others:
+            parser.error(f"{option}: two values of {name} are called {called!r}")
+        namespace.vary = {**namespace.vary, name: {**others, called: value}}
 
 
-def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple[str, str]:
-    """The name of an input and its value; ``@PATH`` is the text of that file."""
+def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple[str, Any]:
+    """The name of an input and its value; ``@PATH`` is the text of that file, or the path of a picture or PDF."""
     name, equals, value = text.partition("=")
     if not equals:
         parser.error(f"{option} wants NAME=VALUE, got {text!r}")
@@ -395,6 +420,11 @@ def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple
         return name, value
     if value.startswith("@@"):  # the text @x
         return name, value[1:]
+    path = Path(value[1:]).expanduser()
+    if find_media_type(read_start(path)) is not None:
+        if fault := find_file_fault(path):
+            parser.error(f"{option} {name}={value}: it {fault}")
+        return name, path
     more = f"ensemble_notebook.config.max_input_mb, now {config.max_input_mb:g}, allows more"
     try:
         return name, read_text_file(Path(value[1:]), int(config.max_input_mb * 1_000_000), more)
@@ -463,7 +493,7 @@ def _make_parser() -> _Parser:
         metavar="COLUMN",
         help="what a run should come to, for --score (without it: expected, target or expected_output)",
     )
-    add_id_option(parser)
+    add_row_options(parser)
     add_early_end_options(parser)
     label = "the label that counts for --until-clear, of a score that gives labels"
     once("--is", type=_read_text, dest="is_", metavar="LABEL", help=label)

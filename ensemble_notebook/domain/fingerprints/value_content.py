@@ -13,6 +13,7 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import Any, Final
 from weakref import ReferenceType
 
+from ensemble_notebook.domain.attachments import Attachment, UnwritableValueError, read_attachment
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.fingerprints.code_content import (
     describe_class,
@@ -74,7 +75,17 @@ def describe_value(value: Any) -> Content:
         return Content(b"set" + b"".join(written), children, is_unordered=True)
     if isinstance(value, type):
         return describe_class(value)
+    if (attachment := _find_attachment(value)) is not None:
+        return Content(encode_name("attachment", attachment.digest))
     return _describe_code(value) or _describe_table(value) or describe_object(value)
+
+
+def _find_attachment(value: Any) -> Attachment | None:
+    """The picture or PDF that an object is for a model, which is compared by its bytes; None for all else."""
+    try:
+        return read_attachment(value)
+    except UnwritableValueError:
+        return None
 
 
 def _describe_mapping(value: Any) -> Content:

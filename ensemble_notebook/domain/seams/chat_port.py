@@ -5,7 +5,7 @@ The models layer implements these Protocols; the engine knows nothing of LangCha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -336,6 +336,7 @@ class ChatPort(Protocol):
         context_window: tokens that it can take, as far as it says so itself; None where it does not.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
         places: what a request has to take before it is sent; None where it opens no connection.
+        refused_kinds: what it is known not to take: ``"picture"``, ``"PDF"``.
     """
 
     @property
@@ -365,10 +366,16 @@ class ChatPort(Protocol):
     @property
     def places(self) -> RequestPlaces | None: ...
 
+    @property
+    def refused_kinds(self) -> Collection[str]: ...
+
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> Conversation:
-        """Begin a conversation. `schema` is a JSON schema with a ``title``; only for a port that takes one."""
+        """Begin a conversation. `schema` is a JSON schema with a ``title``; only for a port that takes one.
+
+        Marks in what a user says stand for pictures and PDFs (`split_text`), which are sent in their places.
+        """
 
     def classify(self, error: Exception) -> Fault:
         """What an exception raised by `Conversation.reply` means. Never raises."""

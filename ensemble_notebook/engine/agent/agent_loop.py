@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import find_attachments, find_lost_marks, list_marks
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.run_context import use_agent
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
@@ -139,7 +140,7 @@ class AgentLoop:
             AgentExecutionError: the model gave no reply, or does not take the tools.
             MaxIterationsExceededError: it went on asking for tools after two warnings.
         """
-        self._conversation = self._open(user_prompt)
+        self._conversation = self._open(user_prompt, task)
         return await self._work(self._conversation, task)
 
     async def go_on(self, prompt: str, task: SpanEmitter, *, is_correction: bool = False) -> str:
@@ -189,13 +190,74 @@ class AgentLoop:
                         ChatMessage(role="tool", text=answer.text, tool_call_id=call.id, name=call.name)
                         for call, answer in results
                     )
-            facts = {}
+            facts = self._show_attachments(results, conversation, task)
             if not reply.tool_calls:
                 if (lack := self._find_lack(reply, task)) is None:
                     return self._read_final_text(reply, task)
                 prompt = write_correction_prompt(lack, "", self._services.spec.texts)
                 conversation.add_user_message(mend_text(prompt))
                 facts = {"prompt": prompt, "is_correction": True}
+
+    def _show_attachments(
+        self, results: list[tuple[ToolCall, ToolAnswer]], conversation: Conversation, task: SpanEmitter
+    ) -> dict[str, Any]:
+        """Say as a user what tools gave that is a picture or PDF, since few providers take one in a tool's result.
+
+        Returns:
+            The facts of the turn that answers it.
+        """
+        shown = []
+        for call, answer in results:
+            taken = []
+            for mark, kind in list_marks(answer.text).items():
+                if kind in self._port.refused_kinds:
+                    message = f"The tool {call.name!r} gave a {kind}, and {self._port.name} takes none."
+                    task.emit_once(message, Warned, message=message)
+                else:
+                    taken.append(mark)
+            if taken:
+                self._warn_of_lost(answer.text, task)
+                shown.append(f"From tool {call.name}:\n" + "\n".join(taken))
+        if not shown:
+            return {}
+        prompt = "\n\n".join(shown)
+        conversation.add_user_message(prompt)
+        self.exchanged.append(ChatMessage(role="user", text=prompt))
+        return {"prompt": prompt}
+
+    def _warn_of_lost(self, text: str, task: SpanEmitter) -> None:
+        if self._services.spec.replayed_from is not None:  # no model is asked
+            return
+        for mark in find_lost_marks(text):
+            message = (
+                f"A text for {self._port.name} has {mark}, and this run has no such file: the model reads these words. "
+                f"Give the file as an input, or run again the task that gave it."
+            )
+            task.emit_once(message, Warned, message=message)
+
+    def _check_attachments(self, messages: Messages, task: SpanEmitter) -> None:
+        """Refuse what the model is known not to take, and a system prompt that has any.
+
+        Raises:
+            AgentExecutionError: there is one.
+        """
+        told = "".join(each.text for each in messages if each.role == "user")
+        self._warn_of_lost(told, task)
+        fault = None
+        if refused := [each for each in find_attachments(told) if each.kind in self._port.refused_kinds]:
+            name = f" {refused[0].name!r}" if refused[0].name else ""
+            fault = (
+                f"its prompt has a {refused[0].kind}{name}, and the model {self._port.name} takes none. Use a model "
+                f"that does, or describe it in words."
+            )
+        elif find_attachments(self._request.system_prompt):
+            fault = "its system prompt has a picture or PDF, which models take from users alone. Put it into the task."
+        if fault is not None:
+            raise AgentExecutionError(
+                f"Agent {self._agent.role!r} was not asked: {fault}",
+                agent_role=self._agent.role,
+                task_description=self._request.description,
+            )
 
     def _find_lack(self, reply: ModelReply, task: SpanEmitter) -> str | None:
         """What the model is told, once, of a reply that holds no answer; of one that was too long it would not help."""
@@ -216,10 +278,11 @@ class AgentLoop:
             return None
         return MALFORMED_CALL if is_malformed else ONLY_REASONING
 
-    def _open(self, user_prompt: str) -> Conversation:
+    def _open(self, user_prompt: str, task: SpanEmitter) -> Conversation:
         """Begin a conversation, or go on with an earlier one."""
         prompt = ChatMessage(role="user", text=user_prompt)
         first, *others = (*self.history.sent, prompt)
+        self._check_attachments((first, *others), task)
         set_asking_span(None)  # what was said in an earlier run is of no call of this one
         try:
             system, text = map(mend_text, (self._request.system_prompt, first.text))

@@ -17,6 +17,7 @@ from inspect import Parameter, formatannotation, signature
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, cast
 
+from ensemble_notebook.domain.attachments import mark_encoded
 from ensemble_notebook.domain.definitions.run_context import find_context_parameter, give_context
 from ensemble_notebook.domain.definitions.tool import (
     AgentTool,
@@ -195,11 +196,19 @@ def _give_own_names(tool: Tool, other_names: Mapping[str, str]) -> Tool:
 
 
 def _join_text_blocks(result: Any) -> Any:
-    """The text of a result that is a list of text blocks, as LangChain's adapter for MCP gives it; else the result."""
-    if not isinstance(result, list) or not result:
+    """The text of a result that is a list of blocks, as LangChain's adapter for MCP gives it; else the result."""
+    if not isinstance(result, list) or not result or not all(isinstance(each, dict) for each in result):
         return result
-    texts = [each.get("text") if isinstance(each, dict) and each.get("type") == "text" else None for each in result]
+    texts = [_read_block(each) for each in result]
     return "\n".join(map(str, texts)) if all(isinstance(each, str) for each in texts) else result
+
+
+def _read_block(block: Mapping[str, Any]) -> Any:
+    """The text of a block, or the mark of one that is a picture or PDF; None for others."""
+    if block.get("type") == "text":
+        return block.get("text")
+    encoded = block.get("base64") or block.get("data")
+    return mark_encoded(encoded, block.get("mime_type")) if isinstance(encoded, str) else None
 
 
 def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import has_mark
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
@@ -234,6 +235,8 @@ def write_output(output: TaskOutput) -> ValueText:
         UnwritableValueError: a handler gave what no prompt can hold (E47), and no text for it.
     """
     value = output.parsed_output
+    if has_mark(output.raw) and not find_text_fault(value):
+        return write_value(value)  # which holds it for this run, whichever one inside has made it
     if value is not None and output.raw == str(value) and (fault := find_text_fault(value)):
         raise UnwritableValueError(
             f"The output of task {output.name!r} {fault.removeprefix('it ')} Its handler can give both: "

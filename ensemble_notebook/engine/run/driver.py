@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import hold_here
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
@@ -102,8 +103,11 @@ class Driver:
 
         Task failures do not raise; they are in the result.
         """
+        attachments = self._spec.attachments
+        hold_here(attachments)
         try:
             self._spans.emit_run_started()
+            attachments.hear(self._spans.emit_attachment)
             self._act(self._advance, messages.RunStartRequested())
             if self._parent is not None:
                 self._parent.add_nested(self._stop_with_parent)
@@ -126,6 +130,7 @@ class Driver:
                 self._scheduler.release()
                 self._executor.release()
                 self._runner.release()
+                attachments.close(keeps=self._spec.row is None and self._parent is None)
                 del self._executor, self._runner, self._node_tasks
         return self.result
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
-from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
+from ensemble_notebook.domain.attachments import Attachment, read_attachment
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus
+from ensemble_notebook.domain.events import AttachmentAdded, Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.value_text import mend_text, write_whole
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.thumbnails import make_thumbnail
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.errors import BudgetExceededError
@@ -169,6 +171,21 @@ class RunSpans:
         for message in spec.warnings:
             self.warn(message)
 
+    def emit_attachment(self, attachment: Attachment) -> None:
+        """The run has been given a picture or PDF."""
+        is_textless = self._spec.capture_mode is CaptureMode.METADATA
+        thumbnail, fault = (None, "") if is_textless else make_thumbnail(attachment)
+        self.run.emit(
+            AttachmentAdded,
+            digest=attachment.digest,
+            media_type=attachment.media_type,
+            size_bytes=len(attachment.data),
+            file_name=attachment.name,
+            page_count=attachment.page_count,
+            thumbnail=thumbnail,
+            thumbnail_fault=fault,
+        )
+
     def emit_run_ended(self, result: RunResult) -> None:
         """The run is over; nothing is emitted any more."""
         duration = self.run.timer.stop()
@@ -187,6 +204,8 @@ def _to_text(value: object) -> str:
     """An input as text, for views; a value that has none is no reason not to run."""
     try:
         is_data = isinstance(value, Mapping | list | tuple | set | frozenset | timedelta)
-        return write_whole(value) if is_data else str(value)
+        if is_data:
+            return write_whole(value)
+        return str(value) if (attachment := read_attachment(value)) is None else attachment.mark
     except Exception:  # noqa: BLE001 - it is the user's own `__str__`
         return f"<{type(value).__name__}>"

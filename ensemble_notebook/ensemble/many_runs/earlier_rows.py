@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ensemble_notebook.domain.attachments import find_mark
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.planning.map_design import (
@@ -26,6 +27,7 @@ from ensemble_notebook.domain.planning.map_design import (
 )
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, refuse_to_repeat
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
 from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture_mode
@@ -94,10 +96,13 @@ def find_done(
     for run in runs:
         earlier = done.get((run.variant.name, partners.get(run.row.name), run.repeat or 1))
         inputs = run.variant.get_inputs(run.row)
-        if earlier is None or not _reads_the_same(run.variant, inputs, earlier.inputs, NOT_READ | {expected or ""}):
+        if earlier is None:
+            continue
+        now, before = _mark_files(inputs), _mark_files(earlier.inputs, earlier.output)
+        if not _reads_the_same(run.variant, now, before, NOT_READ | {expected or ""}):
             continue
         judged = scores.get(earlier.run_id or "", [])
-        if not _is_same(inputs, earlier.inputs):
+        if not _is_same(now, before):
             judged = [each for each in judged if each.kind is not ScoreKind.JUDGE]
         kept = replace(
             earlier,
@@ -109,6 +114,13 @@ def find_done(
             repeat=run.repeat,
         )
         yield kept, judged
+
+
+def _mark_files(inputs: Mapping[str, Any], output: EnsembleOutput | None = None) -> dict[str, Any]:
+    """The inputs with marks for pictures and PDFs, as they are now, or were in the run of this output."""
+    marked = {name: find_mark(value) for name, value in inputs.items()}
+    then = marked if output is None else output.inputs
+    return {name: value if marked[name] is None else then.get(name) for name, value in inputs.items()}
 
 
 def pair_here(earlier: KnownRows, later: KnownRows) -> RowPairs:

@@ -55,6 +55,7 @@ from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, RunRow, ma
 from ensemble_notebook.ensemble.many_runs.rows import (
     Row,
     Rows,
+    attach_files,
     check_columns,
     describe_index,
     describe_row,
@@ -250,7 +251,8 @@ class _MapRun:
         self._checked = checked
         self._capture_mode = checked[0].prepared.capture_mode
         self._hides_rows = self._capture_mode is CaptureMode.METADATA
-        self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
+        read = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
+        self._rows = attach_files(read, map_settings.attach) if map_settings.attach else read
         problems = chain.from_iterable(each.find_problems(self._rows) for each in checked)
         if told := list(islice(problems, _MOST_PROBLEMS)):
             raise ValidationError(told)

@@ -48,6 +48,7 @@ class MapSettings:
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
         executor: a `concurrent.futures` executor or a Dask client; None: this process.
+        attach: the columns whose texts are paths of pictures and PDFs; a single name is one.
         budget: in place of the ensemble's; None: that.
         until_clear: ends the map where the verdict on its variants is clear at this level, as 0.05, or under one of
             several scores, ``{"right": 0.05}``; None: all rows run.
@@ -69,6 +70,7 @@ class MapSettings:
     expected: str | None = None
     id: str | None = None
     executor: Any = None
+    attach: str | Sequence[str] = ()
     budget: AnyBudget | None = None
     until_clear: float | Mapping[str, float] | None = None
     seed: int = 0
@@ -88,6 +90,10 @@ class MapSettings:
         for name in ("expected", "id"):
             if not isinstance(given := getattr(self, name), str | None):
                 raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
+        named: Any = (self.attach,) if isinstance(self.attach, str) else self.attach
+        if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in named):
+            raise ValidationError(f"attach must be the name of a column or a list of names, got {self.attach!r}.")
+        object.__setattr__(self, "attach", tuple(dict.fromkeys(named)))
         object.__setattr__(self, "scorers", read_scorers(self.score))
         if not _is_whole(self.seed) or self.seed < 0:
             raise ValidationError(f"seed must be a whole number from 0, got {self.seed!r}.")
@@ -153,6 +159,7 @@ def read_map(
     on_error: OnError = "keep",
     concurrency: int | None = None,
     executor: Any = None,
+    attach: str | Sequence[str] = (),
     resume: MapResult | Resumable = None,
     redo: Sequence[str] = (),
     anyway: bool = False,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import find_file_fault, find_mark
 from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
 from ensemble_notebook.domain.planning.map_design import ID_COLUMN, ONLY_ROW, IndexLevel, write_value
@@ -94,6 +96,42 @@ def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
 def make_only_row(values: Mapping[str, Any]) -> Rows:
     """A single row without a name, so that runs are named by their variant alone."""
     return Rows([Row(0, ONLY_ROW, values)], None, tuple(values))
+
+
+def attach_files(rows: Rows, columns: Sequence[str]) -> Rows:
+    """The same rows, in which the texts of these columns are paths of pictures and PDFs.
+
+    Args:
+        rows: all of them.
+        columns: their names. A path is relative to the working folder; ``~`` is the home.
+
+    Raises:
+        ValidationError: there is no such column, or a row has no such file in it; names the first few.
+    """
+    for name in columns:
+        if name not in rows.columns:
+            raise ValidationError(
+                f"attach names the column {name!r}, which is not there.{did_you_mean(name, rows.columns)} "
+                f"{_describe_columns(rows.columns)}"
+            )
+    attached = []
+    faults = []
+    for row in rows.rows:
+        values = dict(row.values)
+        for name in columns:
+            value = values.get(name)
+            if isinstance(value, str):
+                value = values[name] = Path(value).expanduser()
+            fault = find_file_fault(value) if isinstance(value, Path) else None
+            if value is None:
+                fault = "is empty."
+            if fault is not None:
+                faults.append(f"{row.name}: the column {name!r}, whose files are attached, {fault}")
+        attached.append(replace(row, values=values))
+    if faults:
+        more = f" So it is in {len(faults) - _MOST_NAMED} more." if len(faults) > _MOST_NAMED else ""
+        raise ValidationError(f"{' '.join(faults[:_MOST_NAMED])}{more}")
+    return replace(rows, rows=attached)
 
 
 def _read_table(table: Any) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
@@ -289,6 +327,8 @@ def to_kept_value(value: Any) -> Any:
         return value.isoformat()
     if is_table(value):
         return f"a table of {len(value)} rows"
+    if (mark := find_mark(value)) is not None:
+        return f"{value} {mark}" if isinstance(value, Path) else mark
     try:
         return to_plain(value)
     except Exception:  # noqa: BLE001 - it is an object of anybody

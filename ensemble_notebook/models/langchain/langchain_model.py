@@ -129,6 +129,15 @@ def find_context_window(model: Any) -> int | None:
     return known if type(known) is int else None
 
 
+def find_refused_kinds(profile: Any) -> frozenset[str]:
+    """Which of pictures and PDFs a model does not take, by the profile that its package has of it."""
+    known = profile if isinstance(profile, Mapping) else {}
+    return frozenset(kind for name, kind in _KINDS.items() if known.get(name) is False)
+
+
+_KINDS: Final = {"image_inputs": "picture", "pdf_inputs": "PDF"}
+
+
 # Whose models give the reason with the last piece of every stream; without it, the package has kept to itself that the
 # stream broke. (Relatives of ``ChatOpenAI`` are looked at where they receive.)
 _PACKAGES_WITH_REASONS: Final = (

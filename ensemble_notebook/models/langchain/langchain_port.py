@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.attachments import PDF, UNNAMED_PDF, EncodedAttachment, count_marked_tokens, split_text
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RequestPlaces, ToolAnswer, ToolSpec
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.models.langchain.error_classification import classify_error, tell_server_words
 from ensemble_notebook.models.langchain.langchain_model import (
     collect_bound_options,
@@ -136,6 +139,7 @@ _MESSAGE_OVERHEAD: Final = 16
 _REQUEST_OVERHEAD: Final = 64
 # Providers explain to a model how tools are called: in up to 530 tokens, as far as they say.
 _TOOLS_OVERHEAD: Final = 768
+ATTACHED_TYPES: Final = frozenset({"image", "file"})
 _BOUNDED: Final = ("content", "additional_kwargs", "name", "tool_calls", "invalid_tool_calls", "tool_call_id")
 
 
@@ -143,6 +147,8 @@ def bound_message_tokens(message: Any) -> int:
     """Bound the tokens of a message in a request: LangChain's, or its JSON."""
     said = message if isinstance(message, Mapping) else vars(message)
     parts = [said.get(name) for name in _BOUNDED]
+    if isinstance(content := parts[0], list):  # pictures and PDFs count by themselves
+        parts[0] = [each for each in content if not (isinstance(each, Mapping) and each.get("type") in ATTACHED_TYPES)]
     return _MESSAGE_OVERHEAD + sum(_count_bytes(part) for part in parts if part)
 
 
@@ -175,6 +181,7 @@ class AskedPort:
         places: what a request takes of the places for connections; None where it opens none.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
         advice: what to do about an answer with a status, where the spec knows; empty for a user's object.
+        refused_kinds: which of pictures and PDFs it is known not to take.
     """
 
     name: str
@@ -188,18 +195,29 @@ class AskedPort:
     places: RequestPlaces | None = None
     key_variable: str | None = None
     advice: Mapping[int, str] = field(default_factory=dict)
+    refused_kinds: Collection[str] = ()
 
     def classify(self, error: Exception) -> Fault:
         """Decide what an exception of `AskedConversation.reply` means."""
-        return classify_error(error, key_variable=self.key_variable, advice=self.advice)
+        fault = classify_error(error, key_variable=self.key_variable, advice=self.advice)
+        sent = getattr(error, _SENT, None)
+        if sent is None or fault.reason not in _REFUSALS:
+            return fault
+        told = f"The request has {sent}, which {self.name} may not take: use a model that takes it, or leave it out."
+        return replace(fault, advice=f"{fault.advice} {told}" if fault.advice else told)
+
+
+_SENT: Final = "_ensemble_sent"
+_REFUSALS: Final = ("400", "404", "413", "415", "422")
 
 
 class AskedConversation:
     """How the next reply is asked for (of a `Conversation`), whoever sends the request."""
 
-    __slots__ = ("_asks_whole", "_call_ids", "_kept")
+    __slots__ = ("_asks_whole", "_attached", "_call_ids", "_kept")
 
     def __init__(self) -> None:
+        self._attached: list[EncodedAttachment] = []  # held, so that they are encoded once while anybody sends them
         self._call_ids: set[str] = set()
         self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
         self._asks_whole = False  # since nobody can tell whether the last stream was
@@ -226,6 +244,10 @@ class AskedConversation:
             except Exception as error:
                 self._asks_whole |= isinstance(error, BrokenStreamError) and error.is_announced
                 tell_server_words(error)
+                if self._attached:
+                    kinds = Counter(each.attachment.kind for each in self._attached)
+                    with suppress(AttributeError):
+                        setattr(error, _SENT, " and ".join(pluralize(count, kind) for kind, count in kinds.items()))
                 raise
         if on_token is not None and on_piece is None and reply.text:
             on_token(reply.text)
@@ -245,6 +267,23 @@ class AskedConversation:
     ) -> tuple[ModelReply, Callable[[], None]]:
         """Send the request; give the reply, and what appends it to the messages."""
         raise NotImplementedError
+
+    def _write_content(self, text: str, write: Callable[[EncodedAttachment], dict[str, Any]]) -> Any:
+        """What a user says, as a message has it: a text, or blocks where it has pictures or PDFs."""
+        parts = split_text(text)
+        if all(isinstance(each, str) for each in parts):
+            return text
+        content: list[dict[str, Any]] = []
+        for each in parts:
+            if isinstance(each, str):
+                content.append({"type": "text", "text": each})
+            else:
+                self._attached.append(each.encoded)
+                content.append(write(each.encoded))
+        return content
+
+    def _bound_attached(self) -> int:
+        return sum(count_marked_tokens(each.attachment.mark) for each in self._attached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -267,7 +306,7 @@ class LangChainPort(AskedPort):
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> LangChainConversation:
         """Begin a conversation. Tools are bound once, here; a model that can't call any is not told of them."""
-        from langchain_core.messages import HumanMessage, SystemMessage
+        from langchain_core.messages import SystemMessage
 
         model = self.model
         if tools and self.has_tool_support:
@@ -281,7 +320,7 @@ class LangChainPort(AskedPort):
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)
         if system:
             conversation.add(SystemMessage(system))
-        conversation.add(HumanMessage(user))
+        conversation.add_user_message(user)
         return conversation
 
 
@@ -326,7 +365,8 @@ class LangChainConversation(AskedConversation):
         """Append what is said to the model after its last reply."""
         from langchain_core.messages import HumanMessage
 
-        self.add(HumanMessage(text))
+        # A script reads words, and finds the mark of a picture among them.
+        self.add(HumanMessage(text if self._is_scripted else self._write_content(text, _write_block)))
 
     def add_reply(self, reply: ModelReply) -> None:
         """Append a reply of an earlier run."""
@@ -340,7 +380,7 @@ class LangChainConversation(AskedConversation):
             self._input_bound = 0 if self._is_scripted else bound_option_tokens(collect_bound_options(self._model))
         self._input_bound += sum(map(bound_message_tokens, self._messages[self._bounded_count :]))
         self._bounded_count = len(self._messages)
-        return self._input_bound
+        return self._input_bound + self._bound_attached()
 
     async def _ask(
         self,
@@ -377,6 +417,15 @@ class LangChainConversation(AskedConversation):
             join_chunks(chunks, lambda: list_tool_names(_merge_bound_options(self._model).get("tools") or ())),
             "".join(pieces),
         )
+
+
+def _write_block(encoded: EncodedAttachment) -> dict[str, Any]:
+    """A picture or PDF as LangChain's standard block, which the package of each provider puts into its own form."""
+    attachment = encoded.attachment
+    block = {"base64": encoded.base64, "mime_type": attachment.media_type}
+    if attachment.media_type != PDF:
+        return {"type": "image", **block}
+    return {"type": "file", **block, "filename": attachment.name or UNNAMED_PDF}
 
 
 def _merge_bound_options(model: Any) -> dict[str, Any]:

@@ -109,8 +109,13 @@ def _read_profiles() -> Mapping[str, Mapping[str, Any]]:
 
 def serves_schemas(endpoint: Endpoint) -> bool:
     """Whether a model is known to hold its replies to a schema: its profile says so, or OpenAI itself serves it."""
-    said = _read_profiles().get(endpoint.name, {}).get("structured_output")
+    said = find_profile(endpoint).get("structured_output")
     return is_openai_url(endpoint.url) if said is None else bool(said)
+
+
+def find_profile(endpoint: Endpoint) -> Mapping[str, Any]:
+    """Find what langchain-openai knows of a model; empty where that is nothing."""
+    return _read_profiles().get(endpoint.name, {})
 
 
 # Models of OpenAI that are asked by its Responses API, as langchain-openai knows them.

@@ -7,7 +7,7 @@ Knows no files and no ports.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -380,6 +380,8 @@ _RECORDED_KEYS: Final[Mapping[str, tuple[str, Any]]] = {
     "max_tokens": ("max_tokens", int | None),
 }
 
+_REFUSES: Final = "refuses"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PortInfo:
@@ -394,6 +396,7 @@ class PortInfo:
     context_window: int | None = None
     warning: str | None = None
     places: RequestPlaces | None = None
+    refused_kinds: Collection[str] = ()
 
     @classmethod
     def from_port(cls, known: ChatPort | PortInfo, /, **more: Any) -> Self:
@@ -408,8 +411,12 @@ class PortInfo:
             if not isinstance(document[key], expected):
                 raise TypeError(f"{key} can't be {document[key]!r}")
             attributes[name] = document[key]
-        return PortInfo(**attributes)
+        refused = document.get(_REFUSES, [])
+        if not isinstance(refused, list) or not all(isinstance(each, str) for each in refused):
+            raise TypeError(f"{_REFUSES} can't be {refused!r}")
+        return PortInfo(**attributes, refused_kinds=tuple(refused))
 
     def to_document(self) -> dict[str, Any]:
         """Convert all but the warning and the places, which are for requests that nobody makes in a replay."""
-        return {key: getattr(self, name) for key, (name, _) in _RECORDED_KEYS.items()}
+        refused = {_REFUSES: sorted(self.refused_kinds)} if self.refused_kinds else {}
+        return {key: getattr(self, name) for key, (name, _) in _RECORDED_KEYS.items()} | refused

@@ -17,7 +17,7 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import list_remaining
 from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_runs
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
-from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.rows import Rows, attach_files, find_id_column, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.variants import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.frontend import can_answer
@@ -41,8 +41,10 @@ _DEAR = 3
 _ALLOW = "%config EnsembleMagics.confirm_cost = None"
 
 
-def find_rows(names: Mapping[str, Any], place: str, id_column: str | None) -> tuple[Any, Rows]:
-    """What a variable of the notebook, or a file, holds; as it is, and read as rows.
+def find_rows(
+    names: Mapping[str, Any], place: str, id_column: str | None, attach: Sequence[str] = ()
+) -> tuple[Any, Rows]:
+    """What a variable of the notebook, or a file, holds; as it is, and read as rows, with the files of columns.
 
     Raises:
         ValidationError: there is no such variable or file, or it holds no rows.
@@ -56,7 +58,7 @@ def find_rows(names: Mapping[str, Any], place: str, id_column: str | None) -> tu
             raise ValidationError(f"the notebook has no variable of this name.{hint}")
         elif hasattr(given := names[place], "__next__"):  # it would be used up by the first look
             raise ValidationError(f"it can be read only once. Make a list of it: {place} = list(...).")
-        rows = read_rows(given)
+        rows = attach_files(read_rows(given), attach)
         find_id_column(rows, id_column)  # a dry run says it, too
     except ValidationError as error:
         raise ValidationError(f"--map {place}: {error}") from None
@@ -82,7 +84,7 @@ class ManyRuns:
         if options.map is None:
             self._given = self._rows = make_only_row({})
         else:
-            self._given, self._rows = find_rows(names, options.map, options.id)
+            self._given, self._rows = find_rows(names, options.map, options.id, options.attach)
         self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
         all_rows = replace(self._rows, rows=[*self._rows.rows] * (options.repeat or 1))
         self._to_run = [all_rows] * max(1, len(self._changes))
@@ -171,7 +173,7 @@ class ManyRuns:
         options = self._options
         if scorers is not None:  # a plan of what is not bound yet has no scorers to end it
             scored |= {"until_clear": options.until_clear, "seed": options.seed or 0, "is_": options.is_}
-        return MapSettings(repeat=options.repeat, id=options.id, **scored)
+        return MapSettings(repeat=options.repeat, id=options.id, attach=options.attach, **scored)
 
 
 def confirm_estimate(shell: Any, runs: str, estimate: CostEstimate, most: float, *, has_budget: bool) -> None:

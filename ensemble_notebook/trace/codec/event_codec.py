@@ -20,6 +20,7 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.attachments import Attachment, is_image
 from ensemble_notebook.domain.outputs.secrets import list_protected, list_signs
 from ensemble_notebook.domain.value_text import (
     format_instant,
@@ -67,6 +68,8 @@ def _to_plain(value: Any, write_record: RecordWriter) -> Any:
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value, write_record)
+    if isinstance(value, Attachment) or is_image(value):  # a text has its mark; its bytes are in no file
+        return value.mark if isinstance(value, Attachment) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if type(value).__module__.partition(".")[0] == _OURS:
             return write_record(value)
