@@ -189,6 +189,8 @@ def read_attachment(value: Any) -> Attachment | None:
     if held is not None and (known := held.find_value(value)) is not None:
         return known
     if isinstance(value, Attachment):
+        if fault := _find_size_fault(len(value.data)):
+            raise UnwritableValueError(f"it is an attachment that {fault}")
         made: Attachment | None = value
     elif isinstance(value, Path):
         made = _read_path(value, lambda: read_file(value))

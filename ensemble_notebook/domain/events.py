@@ -28,6 +28,7 @@ from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.seams.attachment_event import AttachmentAdded as AttachmentAdded  # noqa: PLC0414
 from ensemble_notebook.domain.seams.event import Event as Event  # noqa: PLC0414 - so that it is exported
 from ensemble_notebook.domain.seams.event import event
 
@@ -94,31 +95,6 @@ class PlanMade(Event):
     plan: ExecutionPlan
     task_span_ids: tuple[str, ...]
     phase_span_ids: tuple[str, ...]
-
-
-@event
-class AttachmentAdded(Event):
-    """The run has been given a picture or PDF, as an input, by a handler or by a tool; once for each.
-
-    In texts stands ``[picture sha256:...]`` or ``[PDF sha256:...]`` in its place.
-
-    Attributes:
-        digest: sha256 of its bytes, in hexadecimal digits.
-        media_type: such as ``"image/png"``.
-        size_bytes: how many it has.
-        file_name: that it came with; empty where it had none.
-        page_count: of a PDF; None of a picture.
-        thumbnail: a small WebP picture of it as base64, of at most 20,000 characters; None where there is none.
-        thumbnail_fault: why there is none, in words; empty where there is one, and for a PDF.
-    """
-
-    digest: str
-    media_type: str
-    size_bytes: int
-    file_name: str = ""
-    page_count: int | None = None
-    thumbnail: str | None = None
-    thumbnail_fault: str = ""
 
 
 @event

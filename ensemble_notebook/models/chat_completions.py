@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import io
 import json
 import re
 import sys
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 # The end of a stream is usually there already when its last event is.
 _DRAIN_LIMIT_S: Final = 0.1
+_LARGE_BODY: Final = 1_000_000
 _STATUS_ERRORS: Final = {
     400: "BadRequestError",
     401: "AuthenticationError",
@@ -169,7 +171,10 @@ class ChatTransport:
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         try:
             # No redirects: nobody is contacted but the address that was named (E43).
-            sending = self._session.post(self._url, data=data, headers=self._headers, allow_redirects=False)
+            sent: Any = (
+                io.BytesIO(data) if len(data) > _LARGE_BODY else data
+            )  # piece by piece, so that the loop goes on
+            sending = self._session.post(self._url, data=sent, headers=self._headers, allow_redirects=False)
             async with sending as response:
                 if response.status >= 300:
                     content = await response.read()

@@ -68,7 +68,7 @@ def test_bound_counts_bytes_as_they_are_sent(text):
 def test_blocks_and_what_a_provider_keeps_in_a_message_count_as_json():
     blocks = [{"type": "image", "base64": "QUJD" * 100, "mime_type": "image/png"}, {"type": "text", "text": "é"}]
     kept = {"reasoning_content": "hm " * 50}
-    assert bound_message_tokens(HumanMessage(blocks)) >= len(json.dumps(blocks, ensure_ascii=False).encode())
+    assert bound_message_tokens(AIMessage(blocks)) >= len(json.dumps(blocks, ensure_ascii=False).encode())
     assert bound_message_tokens(AIMessage("", additional_kwargs=kept)) >= len(json.dumps(kept))
 
 

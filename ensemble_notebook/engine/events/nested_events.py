@@ -12,7 +12,7 @@ from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, O
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 
-_KEPT_INSIDE: Final = (events.PlanMade, events.Noted, events.Warned, events.BudgetWarning)
+_KEPT_INSIDE: Final = (events.PlanMade, events.AttachmentAdded, events.Noted, events.Warned, events.BudgetWarning)
 _STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
 # Names of the inner plan, which would be taken for those of the outer one.
 _UNLINKED: Final[dict[type[events.Event], dict[str, Any]]] = {

@@ -147,7 +147,8 @@ def bound_message_tokens(message: Any) -> int:
     """Bound the tokens of a message in a request: LangChain's, or its JSON."""
     said = message if isinstance(message, Mapping) else vars(message)
     parts = [said.get(name) for name in _BOUNDED]
-    if isinstance(content := parts[0], list):  # pictures and PDFs count by themselves
+    is_users = said.get("type") == "human"
+    if is_users and isinstance(content := parts[0], list):  # its pictures and PDFs are ours, and count by themselves
         parts[0] = [each for each in content if not (isinstance(each, Mapping) and each.get("type") in ATTACHED_TYPES)]
     return _MESSAGE_OVERHEAD + sum(_count_bytes(part) for part in parts if part)
 
