@@ -170,10 +170,9 @@ class ChatTransport:
         self._fields.fit(body)
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         try:
+            # In pieces, so that the loop goes on meanwhile.
+            sent: Any = io.BytesIO(data) if len(data) > _LARGE_BODY else data
             # No redirects: nobody is contacted but the address that was named (E43).
-            sent: Any = (
-                io.BytesIO(data) if len(data) > _LARGE_BODY else data
-            )  # piece by piece, so that the loop goes on
             sending = self._session.post(self._url, data=sent, headers=self._headers, allow_redirects=False)
             async with sending as response:
                 if response.status >= 300:
