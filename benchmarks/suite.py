@@ -24,6 +24,7 @@ MEASUREMENTS: Final = (
     "reading",
     "handler",
     "memory",
+    "pictures",
     "rows",
     "cluster",
     "plan",

@@ -33,6 +33,8 @@ ROWS = [
     "chain of no-op sync handlers, a task, 100",
     "for each with a no-op async handler, an item",
     "memory of a finished no-op task, 100",
+    "a picture in 20 rows, 10 at once, peak",
+    "what its result keeps",
     "a map over 20 rows of 200 ms, wall, a row",
     "a map over 20 rows of 200 ms, CPU, a row",
     "memory of a finished row, 20",

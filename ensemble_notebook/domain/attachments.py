@@ -162,7 +162,7 @@ class EncodedAttachment:
 
 # Rows and runs that are given the same share it, for as long as one of them has it.
 _encoded: Final[WeakValueDictionary[str, EncodedAttachment]] = WeakValueDictionary()
-_alive: Final[WeakValueDictionary[str, Attachment]] = WeakValueDictionary()
+_alive: Final[WeakValueDictionary[tuple[str, str], Attachment]] = WeakValueDictionary()
 _read_files: Final[WeakValueDictionary[FileKey, Attachment]] = WeakValueDictionary()
 
 
@@ -198,7 +198,7 @@ def read_attachment(value: Any) -> Attachment | None:
         made = _read_image(value) if is_image(value) else None
     if made is None:
         return None
-    made = _alive.setdefault(made.digest, made)
+    made = _alive.setdefault((made.digest, made.name), made)
     if held is not None:
         held.add(made, value)
     return made
@@ -216,7 +216,7 @@ def read_file(path: Path) -> Attachment | None:
         key = _make_key(path, facts)
         if (known := _read_files.get(key)) is None:
             made = Attachment(file.read(), media_type, path.name)
-            known = _read_files[key] = _alive.setdefault(made.digest, made)
+            known = _read_files[key] = _alive.setdefault((made.digest, made.name), made)
         return known
 
     return _open(path, read)

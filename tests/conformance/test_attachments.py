@@ -120,7 +120,7 @@ def test_e128_what_a_handler_gives_is_shown_to_those_that_read_it(server: OpenAI
         (Path("gone.png"), "'gone.png', which ends as a picture or PDF does and can't be read: No such file"),
         (Attachment(png(size=(300, 300)), "image/png"), "bytes, and 100 is the most.*max_attachment_mb is 0.0001"),
         (ShownImage(url="http://a/b.png"), "without its bytes, at an address: nothing is fetched"),
-        ({"at": Attachment(png(), "image/png")}, "has a picture or PDF at at, and data is text"),
+        ({"at": Attachment(png("green"), "image/png")}, "has a picture or PDF at at, and data is text"),
     ],
     ids=["gone", "large", "address", "data"],
 )

@@ -36,6 +36,9 @@ IS_STREAMED = re.compile(rb'"stream"\s*:\s*true')
 WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 
 
+_MOST_BYTES: Final = 100_000_000  # requests hold pictures
+
+
 def to_json(value: Any) -> bytes:
     """Compact, as providers send it."""
     return json.dumps(value, separators=(",", ":")).encode()
@@ -275,7 +278,9 @@ class OpenAIServer:
 
     async def _run(self, started: threading.Event) -> None:
         self._stopped = asyncio.Event()
-        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None
+        )
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024)
@@ -290,6 +295,9 @@ class OpenAIServer:
             if transport is not None:
                 transport.abort()  # one that still has something to send would outlive the loop
         await asyncio.sleep(0)
+
+    def _make_request(self, *parts: Any) -> web.BaseRequest:
+        return web.BaseRequest(*parts, self._loop, client_max_size=_MOST_BYTES)
 
     def _answer(self, request: Request) -> Answer:
         if self._script:
