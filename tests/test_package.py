@@ -42,7 +42,8 @@ CARRIED = (
 
 # What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
 PUBLIC_NAMES = """
-AbsentObjectError Agent AgentExecutionError AgentTool Agreement Attachment AttachmentAdded Budget BudgetExceededError BudgetWarning CaptureMode
+AbsentObjectError Agent AgentExecutionError AgentTool Agreement Attachment AttachmentAdded Budget
+BudgetExceededError BudgetWarning CaptureMode
 ChatMessage CircularDependencyError Comparison Condition ConstraintViolationError CostConfiguration CostEstimate
 DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult
 DelegationPriority DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble

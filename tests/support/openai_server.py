@@ -36,7 +36,7 @@ IS_STREAMED = re.compile(rb'"stream"\s*:\s*true')
 WANTS_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 
 
-_MOST_BYTES: Final = 100_000_000  # requests hold pictures
+_MOST_BYTES = 100_000_000  # requests hold pictures
 
 
 def to_json(value: Any) -> bytes:
