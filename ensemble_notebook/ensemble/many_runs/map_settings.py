@@ -90,10 +90,7 @@ class MapSettings:
         for name in ("expected", "id"):
             if not isinstance(given := getattr(self, name), str | None):
                 raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
-        named: Any = (self.attach,) if isinstance(self.attach, str) else self.attach
-        if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in named):
-            raise ValidationError(f"attach must be the name of a column or a list of names, got {self.attach!r}.")
-        object.__setattr__(self, "attach", tuple(dict.fromkeys(named)))
+        object.__setattr__(self, "attach", _read_columns(self.attach))
         object.__setattr__(self, "scorers", read_scorers(self.score))
         if not _is_whole(self.seed) or self.seed < 0:
             raise ValidationError(f"seed must be a whole number from 0, got {self.seed!r}.")
@@ -129,6 +126,13 @@ class MapSettings:
         return UntilClear(
             level=float(level), score=score, is_=self.is_, seed=self.seed, score_count=max(1, score_count)
         )
+
+
+def _read_columns(attach: Any) -> tuple[str, ...]:
+    named = (attach,) if isinstance(attach, str) else attach
+    if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in named):
+        raise ValidationError(f"attach must be the name of a column or a list of names, got {attach!r}.")
+    return tuple(dict.fromkeys(named))
 
 
 def _is_whole(value: Any) -> bool:
