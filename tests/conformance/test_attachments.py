@@ -215,8 +215,7 @@ def test_e130_a_mark_stands_in_every_text_and_nothing_grows(server: OpenAIServer
     assert added.digest == picture.digest
 
 
-def test_e130_reuse_goes_by_the_bytes(server: OpenAIServer, llm: str, tmp_path: Path) -> None:
-    config.store = tmp_path / "runs.db"
+def test_e130_reuse_goes_by_the_bytes(server: OpenAIServer, llm: str, tmp_path: Path, store_path: Path) -> None:
     path, other = tmp_path / "a.png", tmp_path / "b.png"
     path.write_bytes(png("red"))
     other.write_bytes(png("red"))
