@@ -159,6 +159,8 @@ from .errors import ValidationError as ValidationError
 from .evaluation.agreement import Agreement as Agreement
 from .evaluation.comparison import Comparison as Comparison
 from .evaluation.summary import Gate as Gate
+from .interop.mcp_inputs import McpPrompt as McpPrompt
+from .interop.mcp_inputs import McpResource as McpResource
 from .interop.mcp_toolbox import McpToolbox as McpToolbox
 from .interop.mcp_toolbox import mcp_tools as mcp_tools
 from .memory.entity_memory import EntityMemory as EntityMemory

@@ -181,7 +181,7 @@ def read_cell(
             ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
             the cell's.
         default_llm: the model where neither the cell nor the options name one.
-        continue_from: the variable that holds the output of the run that this one goes on with.
+        continue_from: the variable that holds the output of the run, or the prompt, that this one goes on with.
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
         is_dry_run: whether it is told which variables lack one; those that are misspelt are mistakes.
         columns: of the rows that it is run for, which give values to the variables that are called like them.
@@ -220,6 +220,7 @@ def read_cell(
                 report=report,
                 columns=columns,
                 is_strict=needs_inputs,
+                continued=continued,
                 is_dry_run=is_dry_run,
             ).find()
             resolver = NameResolver(namespace)

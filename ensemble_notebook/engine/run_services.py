@@ -54,6 +54,7 @@ class RunServices:
         parent: the run in whose task this one was begun; None where it was begun in none.
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
         answers: to the calls of tools that wait in the run that this one goes on with; None where there is none.
+        tools: what has opened tools, and read inputs, before the run began; None where there was nothing to read.
     """
 
     spec: RunSpec
@@ -68,6 +69,7 @@ class RunServices:
     parent: ParentRun | None
     kept_tasks: KeptTasks | None
     answers: CallAnswers | None = None
+    tools: object = None
 
     def find_answers(self) -> CallAnswers | None:
         """The answers to calls that wait, be they given to this run or to one around it."""

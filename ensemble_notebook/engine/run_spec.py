@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import PlacedText
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
-from ensemble_notebook.domain.outputs.conversation import Messages
+from ensemble_notebook.domain.outputs.conversation import Messages, split_prompt
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, KnownItems, PlannedAgent
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode
@@ -64,7 +64,8 @@ class RunSpec:
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is the run of, in a map; None elsewhere.
         replayed_from: the name of the recording that answers in place of models; None where models are asked.
-        conversations: that its tasks go on with, by their names: in turns.
+        conversations: that its tasks go on with, by their names: in turns. One that ends with a prompt has that of the
+            task's turn.
         continued_from: the run that they are of; None where none is gone on with.
         path: what it and the runs around it are called, the outermost first.
         resumed_from: the run that this one goes on with; None where it begins afresh.
@@ -85,6 +86,8 @@ class RunSpec:
         timeout: seconds for all of it; None for no limit.
         history: how much of earlier conversations is sent, where neither task nor agent says it; None for all.
         attachments: the pictures and PDFs that it has, and those that come while it runs.
+        complete: makes it anew of what its inputs are once they are read, and of a conversation that is read; None
+            where nothing is.
     """
 
     definition: EnsembleDefinition
@@ -127,6 +130,7 @@ class RunSpec:
     deps: object = None
     timeout: float | None = None
     attachments: HeldAttachments = field(default_factory=HeldAttachments)
+    complete: Callable[[Mapping[str, Any], Messages | None], RunSpec] | None = None
 
     @property
     def currency(self) -> str:
@@ -136,6 +140,14 @@ class RunSpec:
     def find_history(self, task: Task, agent: Agent | None) -> str | None:
         """How much of an earlier conversation a task sends: it says it, else its agent, else the run."""
         return task.history or (None if agent is None else agent.history) or self.history
+
+    def get_earlier(self, task: str) -> Messages:
+        """The conversation that a task goes on with, without the prompt that it may end with; empty for most."""
+        return split_prompt(self.conversations.get(task, ()))[0]
+
+    def find_prompt(self, task: str) -> str | None:
+        """The prompt of a task's turn that the conversation ends with which it goes on with; None for most."""
+        return split_prompt(self.conversations.get(task, ()))[1]
 
     def get_told_plan(self) -> ExecutionPlan:
         """Get the plan that views are told of."""

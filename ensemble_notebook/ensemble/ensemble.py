@@ -197,8 +197,8 @@ class Ensemble(RunnableEnsemble):
                 (``"approve"``, ``"edit"`` or ``"reject"``), ``arguments``, ``reason``, ``by`` and ``always``. Each
                 counts once.
             continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
-                continues the conversation of the task of the same name there. Or a list of messages, for the only task
-                that has an agent.
+                continues the conversation of the task of the same name there. Or a list of messages, or a prompt of an
+                MCP server, for the only task that has an agent.
             history: how much of these conversations is sent: ``"20 turns"``, ``"8k tokens"``, ``"8k tokens,
                 summarised"``; None: all.
             deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps``; None:
@@ -735,7 +735,8 @@ def _prepare_run(
     protect_named(values)
     prepared = PreparedEnsemble(ensemble, settings, source, resumed_from)
     check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
-    if unused := find_unused(ensemble, given.variables, prepared.variables):
+    sources = (*values.values(), getattr(settings.continue_from, "prompt", None))
+    if unused := find_unused(ensemble, given.variables, prepared.variables, sources):
         raise ValidationError(unused)
     spec = prepared.make_spec(values)
     if resumed is not None:

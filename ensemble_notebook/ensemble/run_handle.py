@@ -8,8 +8,10 @@ import functools
 import logging
 import random
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -23,6 +25,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.agent_runner import LONG_REPLY
+from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
@@ -46,8 +49,10 @@ from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks,
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
 from ensemble_notebook.ensemble.partial_outputs import Partial, PartialOutputs
 from ensemble_notebook.ensemble.person import find_waiting_person
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.read_inputs import read_inputs
+from ensemble_notebook.ensemble.run_settings import KeptConversations, RunSettings
 from ensemble_notebook.errors import (
+    DeadlineExceededError,
     EnsembleError,
     RunInterrupted,
     SuggestsNames,
@@ -124,6 +129,8 @@ class RunHandle(SuggestsNames):
         self._calling_span = None if self._parent is None else find_calling_span()
         self._error: BaseException | None = None
         self._driver: Driver | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._tools: PreparedTools | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream: EventStream | None = None
         self._is_cancelled = False
@@ -139,6 +146,8 @@ class RunHandle(SuggestsNames):
         """The current status of the run."""
         if self.output is not None:
             return self.output.status
+        if self._is_over:  # before its first event
+            return RunStatus.INTERRUPTED if isinstance(self._error, RunInterrupted) else RunStatus.FAILED
         return RunStatus.PENDING if self._driver is None else RunStatus.RUNNING
 
     @property
@@ -261,6 +270,8 @@ class RunHandle(SuggestsNames):
         if self._person is not None and threading.current_thread() is threading.main_thread():
             self._person.attend_on(self._loop, self.cancel)
         try:
+            if self._spec.complete is not None and not await self._read_inputs():
+                return
             if self._parent is None and not self._setting.is_row:
                 # A nested one is a part of the run around it; one in a worker is remembered at home.
                 self._store_writer = begin_remembering(self.run_id, self._spec, self._setting, self._clock)
@@ -273,6 +284,62 @@ class RunHandle(SuggestsNames):
                 self._person.leave()
             if self._claim_end():
                 self._reach_end()
+
+    async def _read_inputs(self) -> bool:
+        """Read the inputs that are behind connections; whether the run may begin, and is not stopped meanwhile.
+
+        Raises:
+            ValidationError, EnsembleError: one can't be read; nothing has begun.
+        """
+        began_s = time.monotonic()
+        shared = None if self._parent is None else self._parent.tools
+        tools = shared if isinstance(shared, PreparedTools) else PreparedTools()
+        self._reading = asyncio.ensure_future(self._complete_spec(tools))
+        if self._is_cancelled:
+            self._reading.cancel()
+        try:
+            await asyncio.wait([self._reading], timeout=self._spec.timeout)
+            if self._is_claimed:
+                return False
+            if not self._reading.done() or self._reading.cancelled():
+                is_late = not self._reading.done()
+                self._error = self._make_error_of_reading(ExitReason.TIMEOUT if is_late else ExitReason.INTERRUPTED)
+                return False
+            self._reading.result()
+            if (limit_s := self._spec.timeout) is not None:
+                self._spec = replace(self._spec, timeout=limit_s - (time.monotonic() - began_s))
+            self._tools = None if tools is shared else tools
+            return True
+        finally:
+            self._reading.cancel()
+            if self._tools is None and tools is not shared:
+                tools.stop_opening()
+                await tools.close(EXPORT_LIMIT_S)
+
+    def _make_error_of_reading(self, reason: ExitReason) -> BaseException:
+        """The error of a run that has ended before its first event."""
+        if reason is ExitReason.TIMEOUT and (limit_s := self._setting.timeout) is not None:
+            return DeadlineExceededError("run", limit_s, "reading its inputs", "Raise timeout; nothing was asked.")
+        return RunInterrupted("it was stopped while its inputs were read; nothing was asked.")
+
+    async def _complete_spec(self, tools: PreparedTools) -> None:
+        spec, setting = self._spec, self._setting
+        prompt = getattr(setting.continue_from, "prompt", None)
+        task = None if self._calling_span is None else self._calling_span.span
+        found = await read_inputs(spec.inputs, prompt, tools, task)
+        if found.messages is not None:  # a fork of this run goes on with what was read now
+            self._setting = replace(setting, continue_from=KeptConversations(messages=found.messages))
+        assert spec.complete is not None
+        made = spec.complete(found.values, found.messages)
+        for each in found.attachments:
+            made.attachments.add(each)
+        # What others have made of the specification before the run began stays.
+        kept = {
+            name: getattr(spec, name) for name in ("budget", "earlier", "memory", "person", "review_handler", "row")
+        }
+        self._spec = replace(made, **kept, revision=spec.revision, warnings=(*made.warnings, *found.warnings))
+        self._text_filter, plan = made.text_filter, made.get_told_plan()
+        self.plan = plan if self._text_filter is None else self._text_filter.apply(plan)
 
     @property
     def _listeners(self) -> Sequence[Any]:
@@ -302,15 +369,24 @@ class RunHandle(SuggestsNames):
         )
         around = None if nested is None else nested.connect(stream)
         driver = self._driver = Driver(
-            self._spec, source, stream, self._clock, random.random, self._parent, around, kept_tasks, self._answers
+            self._spec,
+            source,
+            stream,
+            self._clock,
+            random.random,
+            self._parent,
+            around,
+            kept_tasks,
+            self._answers,
+            self._tools,
         )
         if remembered is not None:
             tell_at_once(remembered, driver)
         from ensemble_notebook.models.model_source import get_default_source
 
         timer = None
-        if self._setting.timeout is not None:
-            timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
+        if self._spec.timeout is not None:
+            timer = loop.call_later(self._spec.timeout, driver.stop, ExitReason.TIMEOUT)
         if self._is_cancelled:
             loop.call_soon(self._stop_driver)
         try:
@@ -434,6 +510,11 @@ class RunHandle(SuggestsNames):
         assert self._thread is not None
         place = self._thread.find_place()
         replace_loop_thread(self._thread)
+        if self._driver is None and self._reading is not None:
+            if self._claim_end():
+                self._error = self._make_error_of_reading(reason)
+                self._reach_end()
+            return
         if self._driver is None:  # it has not begun, since another run blocks the loop
             self._thread = loop_thread()
             self._thread.submit(self._run_here())
@@ -495,6 +576,8 @@ class RunHandle(SuggestsNames):
     def _stop_driver(self) -> None:
         if self._driver is not None:
             self._driver.stop(ExitReason.INTERRUPTED)
+        elif self._reading is not None:
+            self._reading.cancel()
 
     def _make_output(self, driver: Driver) -> None:
         result, spec = driver.result, self._spec

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts, place_texts
 from ensemble_notebook.domain.definitions.tool import human_input, is_reviewed, list_told_names
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
+from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.delegation import (
     AgentResolver,
@@ -46,6 +47,7 @@ from ensemble_notebook.engine.events.listeners import wants_tokens
 from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
+from ensemble_notebook.ensemble.read_inputs import check_sourced, has_sourced, list_taken
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
@@ -125,10 +127,20 @@ def make_source(setting: RunSettings) -> ChatSource:
     return source
 
 
-def find_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str]) -> list[Problem]:
-    """The keywords that no text uses. Where there are handlers, they may want any but what is meant as a field."""
-    unused = [name for name in variables if name not in used]
-    if has_handlers(ensemble):
+def find_unused(
+    ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str], sources: Iterable[Any] = ()
+) -> list[Problem]:
+    """The keywords that no text uses. Where there are handlers, they may want any but what is meant as a field.
+
+    Args:
+        ensemble: what runs.
+        variables: that were given as keywords.
+        used: by texts.
+        sources: what may be filled with others, when it is read.
+    """
+    taken = list_taken(sources)
+    unused = [name for name in variables if name not in used and name not in (taken or ())]
+    if taken is None or has_handlers(ensemble):
 
         def is_meant_as_field(name: str) -> bool:  # a part of a definition, or a model, is nothing else
             value = variables[name]
@@ -209,6 +221,7 @@ class PreparedEnsemble:
         continued: Any = setting.continue_from
         self._continued_from = None if continued is None else continued.run_id
         self._earlier_attachments = getattr(continued, "_attachments", None)  # which an output of this process has
+        self._is_prompted = isinstance(continued, KeptConversations) and continued.prompt is not None
         if continued is not None:
             self._warnings = (*self._warnings, *self._check_continued(continued))
         self.only = find_part(self.graph, setting.only, said_with="only" if setting.forked_from is None else "until")
@@ -291,6 +304,7 @@ class PreparedEnsemble:
         """
         protect_named(values)
         self._refuse_taken(values)
+        check_sourced(values)
         written = write_inputs(self.written, values, reads_files=False)[0]
         list_known_items(self.graph, values)
         if self._has_resolved_agents and (
@@ -309,6 +323,7 @@ class PreparedEnsemble:
             ValidationError: a value can't be written into a text, or makes roles that can't stand side by side.
         """
         self._refuse_taken(values)
+        check_sourced(values)
         with held_by_run(self._earlier_attachments) as attachments:
             written, cut_warnings = write_inputs(self.written, values)
         self._refuse_attachments(written)
@@ -345,6 +360,7 @@ class PreparedEnsemble:
             revision=find_inner_revision(),
             texts=place_texts(ensemble.texts, written),
             attachments=attachments,
+            complete=self._complete if self._is_prompted or has_sourced(values) else None,
         )
 
     def _refuse_attachments(self, written: Mapping[str, str]) -> None:
@@ -362,6 +378,26 @@ class PreparedEnsemble:
         ]
         if problems:
             raise ValidationError(problems)
+
+    def _complete(self, values: Mapping[str, Any], messages: Messages | None) -> RunSpec:
+        """Everything that the engine needs, now that what is an input of a run has been read.
+
+        Args:
+            values: of all variables.
+            messages: of the prompt that the only agent goes on with; None where there is none.
+
+        Raises:
+            ValidationError: as `make_spec`; or the prompt has no place for what its task reads.
+        """
+        spec = self.make_spec(values)
+        for name in spec.conversations if messages and messages[-1].role == "user" else ():
+            if next(node for node in self.graph.tasks if node.name == name).context:
+                raise ValidationError(
+                    f"continue_from ends with a prompt, which is all that task {name!r} is told, and has no place for "
+                    f"the outputs that it reads. Leave out its context, or give the prompt as an input."
+                )
+        conversations = spec.conversations if messages is None else dict.fromkeys(spec.conversations, messages)
+        return replace(spec, conversations=conversations, complete=None)
 
     @cached_property
     def versions(self) -> Versions:

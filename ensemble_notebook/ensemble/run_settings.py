@@ -18,6 +18,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import SourcedInput
 from ensemble_notebook.domain.outputs.conversation import Messages, strip_system
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.event import Listener
@@ -60,7 +61,7 @@ class ContinuedOutput(RunResult, Protocol):
 
 
 Resumable = str | RunResult | None
-Continuable = ContinuedOutput | str | int | Sequence[Any] | None
+Continuable = ContinuedOutput | str | int | Sequence[Any] | SourcedInput | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +71,14 @@ class KeptConversations:
     Attributes:
         conversations: those that the run began with, or led to, by the names of its tasks.
         messages: that were given, for whichever task has an agent, without a system prompt; None: those of a run.
+        prompt: whose messages they are to be, once it is read; None: they are known.
     """
 
     run_id: str = ""
     capture_mode: CaptureMode = CaptureMode.OFF
     conversations: Mapping[str, Messages] = field(default_factory=dict)
     messages: Messages | None = None
+    prompt: SourcedInput | None = None
 
     def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:  # noqa: ARG002 - as of an output
         """Get them, by the names of the tasks."""
@@ -111,8 +114,8 @@ class RunSettings:
             without asking.
         anyway: whether to resume a run with which another one goes on now.
         answers: to calls of reviewed tools that wait in the run to resume, by their ids.
-        continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
-            list of messages.
+        continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, a
+            list of messages, or a prompt that is read when the run starts.
         history: how much of these conversations is sent; None for all.
         deps: for functions that take a `RunContext`; None: those of the ensemble.
         listeners: of this one run, beside the ensemble's own.
@@ -213,6 +216,8 @@ class RunSettings:
     def _check_continue(self) -> None:
         given: Any = self.continue_from
         if isinstance(given, str | list | tuple) or (isinstance(given, int) and not isinstance(given, bool)):
+            return
+        if isinstance(given, SourcedInput) and given.has_messages:
             return
         if given is None or callable(getattr(type(given), "get_conversations", None)):
             if given is not None and given.capture_mode is CaptureMode.METADATA:

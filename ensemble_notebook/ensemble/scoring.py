@@ -21,7 +21,7 @@ from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorS
 from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
-from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.definitions.tool import SourcedInput, TaskInput
 from ensemble_notebook.domain.events import ScoreEnded, ScoreStarted
 from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord, ScoreValue
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -488,6 +488,9 @@ def make_subject(run: Any, inputs: Mapping[str, Any], expected: str | None) -> S
     output = run.get_final_output()
     if output is None or run.status not in DONE or run.exit_reason is ExitReason.NOBODY_TO_ASK:
         return None
+    if (journal := getattr(run, "_journal", None)) is not None:  # what was to be read, as it was read
+        sourced = [name for name, each in inputs.items() if isinstance(each, SourcedInput)]
+        inputs = {**inputs, **{name: journal.inputs[name] for name in sourced if name in journal.inputs}}
     return Subject(output=output, inputs=inputs, expected=None if expected is None else inputs.get(expected), run=run)
 
 

@@ -1,4 +1,4 @@
-"""Tools of MCP servers: a toolbox for the notebook, and its one session in a run (E83).
+"""Tools, resources and prompts of MCP servers: a toolbox for the notebook, and its one session in a run (E83, E134).
 
 By the official `mcp` package, which is imported when a session is opened.
 """
@@ -14,7 +14,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -29,16 +29,24 @@ from ensemble_notebook.domain.definitions.tool import (
     SourcedTool,
     ToolResult,
     ToolReview,
+    ToolSession,
     ToolSource,
     find_review_fault,
 )
 from ensemble_notebook.domain.outputs.secrets import MASK, is_secret_name, mask, protect, protect_named
 from ensemble_notebook.errors import EnsembleError, MissingPackageError, ValidationError, did_you_mean, summarize_error
+from ensemble_notebook.interop.mcp_inputs import (
+    LONGEST_RESULT,
+    McpPrompt,
+    McpResource,
+    T,
+    make_prompt,
+    make_resource,
+    to_tool_name,
+)
 from ensemble_notebook.interop.mcp_process import END_LIMIT_S, ServerProcess, quote_line
 
-LONGEST_RESULT: Final = 100_000
 _PYTHONS: Final = ("python", "python3")
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
 # A value that has a name: ``--token=X``, ``API_KEY=X``, ``Authorization: X``.
@@ -48,6 +56,7 @@ _NAMED_INSIDE: Final = re.compile(r"""(?<![\w-])((?:[\w-]+\s*[=:]|--?[\w-]+\s)\s
 _TASK_ONLY: Final = "is run as a task of MCP alone (taskSupport), which nothing here does"
 _CONNECTION_CLOSED: Final = -32000
 """The code of an error of `mcp` for a server that is gone."""
+_METHOD_NOT_FOUND: Final = -32601
 
 
 def mcp_tools(
@@ -192,7 +201,7 @@ class McpToolbox(ToolSource):
     @property
     def tool_names(self) -> tuple[str, ...]:
         """As models see them; empty where only the server knows them."""
-        return tuple(map(_to_tool_name, self.names))
+        return tuple(map(to_tool_name, self.names))
 
     def only(self, *names: str) -> McpToolbox:
         """Take some of its tools alone; whether the server has them is known once it runs.
@@ -239,22 +248,60 @@ class McpToolbox(ToolSource):
     def reviewed_names(self) -> tuple[str, ...]:
         """The names of the tools of which calls are reviewed, as models see them and as far as they are known."""
         return tuple(
-            map(_to_tool_name, self.reviews if self.others is None else {**self.reviews, **dict.fromkeys(self.names)})
+            map(to_tool_name, self.reviews if self.others is None else {**self.reviews, **dict.fromkeys(self.names)})
         )
+
+    def resource(self, uri: str, /, **variables: str | float) -> McpResource:
+        """Take a resource of the server: as an input, which a run reads when it starts, or as a tool of an agent.
+
+        ::
+
+            notes = library.resource("file:///notes.md")
+            ensemble.run(notes=notes)  # fills {notes}
+            Agent(role="Clerk", goal="Answer", tools=[notes, library.resource("orders://{order}")])
+
+        Nothing is read here; whether the server has it is known once it runs.
+
+        Args:
+            uri: of the resource, or a template with variables (RFC 6570), as the server lists it.
+            **variables: of a template. Those that are left open are filled from the inputs of the run that are called
+                so; of a tool, by the model.
+
+        Raises:
+            ValidationError: it is no URI, or has no such variable; names the nearest.
+        """
+        return make_resource(self, uri, variables, self.others)
+
+    def prompt(self, name: str, /, **arguments: str | float) -> McpPrompt:
+        """Take a prompt of the server: as an input, which a run gets when it starts, or as a tool of an agent.
+
+        ``run(continue_from=toolbox.prompt(...))`` goes on with its messages, each with its role; the one of the user
+        that they end with is the prompt of the task.
+
+        Args:
+            name: of the prompt, as the server calls it.
+            **arguments: of the prompt. Those that are left open are filled from the inputs of the run that are called
+                so; of a tool, by the model.
+
+        Raises:
+            ValidationError: it has no name, or an argument is neither text nor number.
+        """
+        return make_prompt(self, name, arguments, self.others)
 
     def make_session(self) -> McpSession:
         """Make the session of a run, which is not open yet."""
         return McpSession(self.connection)
 
-    def select(self, tools: Sequence[SourcedTool]) -> tuple[SourcedTool, ...]:
+    async def select(self, session: ToolSession) -> tuple[SourcedTool, ...]:
         """Select its tools among all that the server has.
 
         Args:
-            tools: all of them.
+            session: which is open.
 
         Raises:
             EnsembleError: the server has no tool of one of its names, or one that can't be called.
         """
+        tools = session.tools
         by_name = {each.source_name: each for each in tools}
         for name in (*self.names, *self.reviews):
             if name not in by_name:
@@ -277,9 +324,13 @@ class McpSession:
 
     Args:
         connection: how the server is reached.
+
+    Attributes:
+        tools: all that the server has, once it is open.
     """
 
     def __init__(self, connection: McpConnection) -> None:
+        self.tools: tuple[SourcedTool, ...] = ()
         self._connection = connection
         self._client: Any = None
         self._life: asyncio.Task[None] | None = None
@@ -304,7 +355,7 @@ class McpSession:
         why = "which only messages of the protocol may do; have it print to its standard error"
         return (f"{self._connection.name} printed to its standard output, {why}: {printed}.",)
 
-    async def open(self) -> tuple[SourcedTool, ...]:
+    async def open(self) -> None:
         """Start or reach the server, and list its tools.
 
         Raises:
@@ -317,7 +368,7 @@ class McpSession:
         self._life = asyncio.ensure_future(self._live(ready))
         try:
             async with asyncio.timeout(self._connection.timeout_s):
-                tools = await asyncio.shield(ready)
+                self.tools = await asyncio.shield(ready)
         except TimeoutError:
             self._life.cancel()
             limit = f"within {self._connection.timeout_s:g} s"
@@ -327,7 +378,35 @@ class McpSession:
             raise
         if self._has_checked_results:  # `mcp` would import them in the first call
             await _import("jsonschema.validators", "referencing.exceptions")
-        return tools
+
+    async def ask(self, request: Callable[[Any], Awaitable[T]], what: str) -> T:
+        """What the server answers to a request of its client, in the time that it has for each.
+
+        Args:
+            request: made of the client.
+            what: did not happen where it fails, for the message.
+
+        Raises:
+            EnsembleError: the server is gone, refuses it, or takes too long.
+        """
+        if self._client is None:
+            raise EnsembleError(f"{self._connection.name} has ended.{self._quote_errors()}")
+        try:
+            async with asyncio.timeout(self._connection.timeout_s):
+                return await request(self._client)
+        except TimeoutError:
+            raise EnsembleError(f"{self._connection.name} {what} within {self._connection.timeout_s:g} s.") from None
+        except Exception as error:
+            is_gone = _get_code(error) == _CONNECTION_CLOSED
+            raise EnsembleError(self._explain(error, "has ended" if is_gone else what, quotes=is_gone)) from error
+
+    async def list_all(self, kind: str) -> list[Any]:
+        """All ``"resources"``, ``"resource_templates"`` or ``"prompts"`` of the server; none where it knows of none."""
+        return await self.ask(lambda client: _list_all(client, kind), f"did not list its {kind.replace('_', ' ')}")
+
+    def write(self, content: Sequence[Any]) -> str:
+        """What a model should read of parts of a message: text is text, other parts are named."""
+        return _write_content(content, None)
 
     async def close(self) -> None:
         """End the session, and the server if it was started for it."""
@@ -404,25 +483,18 @@ class McpSession:
         return self._process
 
     async def _list_tools(self, client: Any) -> tuple[SourcedTool, ...]:
-        listed: list[Any] = []
-        cursor = None
-        while True:
-            page = await client.list_tools(cursor=cursor)
-            listed += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                break
+        listed = await _list_all(client, "tools")
         self._has_checked_results = any(each.output_schema for each in listed)
         by_name: dict[str, str] = {}
         for each in listed:
-            name = _to_tool_name(each.name)
+            name = to_tool_name(each.name)
             if name in by_name:
                 twice = repr(each.name) if by_name[name] == each.name else f"{by_name[name]!r} and {each.name!r}"
                 raise EnsembleError(f"{self._connection.name} offers two tools that are called alike: {twice}.")
             by_name[name] = each.name
         return tuple(
             SourcedTool(
-                name=_to_tool_name(each.name),
+                name=to_tool_name(each.name),
                 source_name=each.name,
                 description=each.description or each.title or "",
                 parameters=each.input_schema or {"type": "object", "properties": {}},
@@ -440,7 +512,7 @@ class McpSession:
         try:
             result = await self._client.call_tool(name, arguments, read_timeout_seconds=self._connection.timeout_s)
         except Exception as error:  # noqa: BLE001 - from the protocol or the transport, whatever they raise
-            is_gone = getattr(getattr(error, "error", None), "code", None) == _CONNECTION_CLOSED
+            is_gone = _get_code(error) == _CONNECTION_CLOSED
             what = f"has ended in a call of {name!r}" if is_gone else f"did not do the call of {name!r}"
             return ToolResult.failure(self._explain(error, what, quotes=is_gone))
         finally:
@@ -485,6 +557,28 @@ class McpSession:
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
         return f" It said last: {quote_line(lines[-1])}" if lines else ""
+
+
+async def _list_all(client: Any, kind: str) -> list[Any]:
+    """All of a kind that a server offers, whose pages are read; none where it knows nothing of that kind."""
+    listed: list[Any] = []
+    cursor = None
+    while True:
+        try:
+            page = await getattr(client, f"list_{kind}")(cursor=cursor)
+        except Exception as error:
+            if _get_code(error) == _METHOD_NOT_FOUND:
+                return []
+            raise
+        listed += getattr(page, kind)
+        cursor = page.next_cursor
+        if not cursor:
+            return listed
+
+
+def _get_code(error: BaseException) -> object:
+    """The code of an error of the protocol; None of another one."""
+    return getattr(getattr(error, "error", None), "code", None)
 
 
 def _find_first(error: BaseException) -> BaseException:
@@ -561,11 +655,6 @@ async def _import(*modules: str) -> None:
     """Import on a thread, since it takes seconds in a fresh process: the loop goes on, and can be stopped."""
     for name in modules:
         await asyncio.to_thread(importlib.import_module, name)
-
-
-def _to_tool_name(name: str) -> str:
-    """A name that every provider takes: letters, digits and underscores."""
-    return _NO_NAME.sub("_", name)
 
 
 def _write_content(content: Sequence[Any], structured: Any) -> str:

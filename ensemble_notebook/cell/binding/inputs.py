@@ -26,6 +26,7 @@ from ensemble_notebook.domain.definitions.templates import (
     hide_places,
     is_variable_name,
 )
+from ensemble_notebook.domain.definitions.tool import SourcedInput
 from ensemble_notebook.domain.value_text import find_text_fault
 
 _FOR_HANDLERS: Final = "Handlers get inputs as they are; for texts, make a text of it in a cell above."
@@ -103,6 +104,7 @@ class InputFinder:
         columns: variables that are called like one get their values from each row, before all else.
         is_strict: a variable without a value is a mistake.
         is_dry_run: it is told, and a mistake where another name was surely meant.
+        continued: the output or prompt whose messages are gone on with; None: none.
         values: found, of what the options and ``inputs:`` give, and of the notebook what the texts use.
         variables: the template variables of the cell, in order of appearance, once each.
         missing: those without a value.
@@ -115,6 +117,7 @@ class InputFinder:
     columns: Collection[str]
     is_strict: bool
     is_dry_run: bool
+    continued: Any = None
     values: dict[str, Any] = field(init=False)
     variables: tuple[str, ...] = field(init=False)
     missing: tuple[str, ...] = field(init=False)
@@ -137,6 +140,7 @@ class InputFinder:
         for name in self.variables:
             if name not in {*self.values, *self.columns} and _is_value(self.namespace, name):
                 self.values[name] = self.namespace[name]
+        self._find_parts(first)
         self._report_fields(texts)
         unreadable = self.top.find_key_places("inputs").keys() - declared.keys()
         written = {name for template in texts if not template.is_source for name in template.variables}
@@ -152,6 +156,30 @@ class InputFinder:
             for name in self.missing:
                 self._report_missing(name, first[name])
         return self
+
+    def _find_parts(self, first: Mapping[str, TemplateText]) -> None:
+        """Find what fills the inputs that are read when the run starts, as the variables of texts are found.
+
+        Args:
+            first: by name of each variable, the first text that has it.
+        """
+        for source_name, source in [*self.values.items()]:
+            if not isinstance(source, SourcedInput):
+                continue
+            for name in source.variables or ():
+                if name not in {*self.values, *self.columns} and _is_value(self.namespace, name):
+                    self.values[name] = self.namespace[name]
+            known = {*self.values, *self.columns}
+            for name in source.list_lacking(known) if self.is_strict or self.is_dry_run else ():
+                place = self.top.place
+                if source_name in first:
+                    place = find_variable_place(first[source_name], source_name, self.report.source)
+                message = f"{{{source_name}}} is {source}, and {name!r} has no value"
+                hint = f"Pass `-i {name}=...`, or set {name} in a cell above."
+                if self.is_strict:
+                    self.report.add_mistake(place, f"{message}.{suggest_name(name, known - {source_name})}", hint)
+                else:
+                    self.report.add_notice(place, f"{message}, which a run needs.")
 
     def _report_fields(self, texts: Sequence[TemplateText]) -> None:
         """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
@@ -209,6 +237,9 @@ class InputFinder:
         # where code gets all inputs, one that no text uses is no sign of anything
         is_read_whole = any(not _INPUT_READERS.isdisjoint(section.key_values) for section in self.top.walk())
         used = set(self.variables)
+        for each in (*self.values.values(), self.continued):
+            if isinstance(each, SourcedInput):
+                used.update(self.values if each.variables is None else each.variables)
         places = self.top.find_key_places("inputs")
         for name in self.values:
             if name in used:
@@ -240,12 +271,16 @@ def _is_value(namespace: Mapping[str, Any], name: str) -> bool:
 
 
 _HOW: Final = (
-    "--continue takes the variable of an earlier cell, as `-o` has bound it, or the id of a run, or -1 for the last."
+    "--continue takes the variable of an earlier cell, as `-o` has bound it, or that of a prompt of an MCP server, or "
+    "the id of a run, or -1 for the last."
 )
 
 
 def find_continued(name: str, namespace: Mapping[str, Any] | None, report: MistakeReport) -> Any:
-    """Find the output of an earlier run, also by the handle of one in the background; None after a mistake."""
+    """Find the output of an earlier run, also by the handle of one in the background, or a prompt of an MCP server.
+
+    None after a mistake.
+    """
     names = {} if namespace is None else namespace
     if name not in names and is_run_id(name):
         return name
@@ -255,7 +290,7 @@ def find_continued(name: str, namespace: Mapping[str, Any] | None, report: Mista
             report.add_mistake(OPTIONS, f"the run of {name!r} is still going on.", f"Wait for it: `{name}.result()`.")
             return None
         found = found.output
-    if is_output(found):
+    if is_output(found) or (isinstance(found, SourcedInput) and found.has_messages):
         return found
     known = list(list_fitting(names, is_output))
     there = f" Outputs here: {join_names(known)}." if known else ""

@@ -9,12 +9,14 @@ import inspect
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Literal, Protocol
 
+from ensemble_notebook.domain.attachments import Attachment
 from ensemble_notebook.domain.definitions.definition import Definition, definition, show_value
+from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError, describe_parts, did_you_mean
@@ -265,7 +267,14 @@ class SourcedTool:
 
 
 class ToolSession(Protocol):
-    """A connection to the tools of a source, for one run."""
+    """A connection to the tools of a source, for one run.
+
+    Attributes:
+        tools: all tools of the source, once it is open.
+    """
+
+    @property
+    def tools(self) -> tuple[SourcedTool, ...]: ...
 
     @property
     def notice(self) -> str:
@@ -275,7 +284,7 @@ class ToolSession(Protocol):
     def warnings(self) -> Sequence[str]:
         """What is to be said of it once the run ends."""
 
-    async def open(self) -> tuple[SourcedTool, ...]:
+    async def open(self) -> None:
         """Open it, and list all tools of the source."""
 
     async def close(self) -> None:
@@ -321,11 +330,74 @@ class ToolSource(ABC):
         """Make the session of a run, which is not open yet."""
 
     @abstractmethod
-    def select(self, tools: Sequence[SourcedTool]) -> tuple[SourcedTool, ...]:
+    async def select(self, session: ToolSession) -> tuple[SourcedTool, ...]:
         """Select its tools among all that are there.
+
+        Args:
+            session: which is open.
 
         Raises:
             EnsembleError: one of them is not there.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadInput:
+    """What was read for an input.
+
+    Attributes:
+        value: that fills its variable: a text, or an `Attachment`.
+        told: what it is, with its source, for messages.
+        size: how much of it there is, in words, such as ``8 characters``.
+        is_cut: whether the value has only a part of it.
+        messages: of a prompt, each with its role; empty for all else.
+        attachments: pictures and PDFs of which marks stand in the text.
+    """
+
+    value: Any
+    told: str
+    size: str
+    is_cut: bool = False
+    messages: tuple[ChatMessage, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+
+class SourcedInput(ToolSource):
+    """An input that is behind a connection: a run reads it when it starts. As a tool, an agent reads it (E134).
+
+    Two of one connection that read the same are equal, so that a run reads it once.
+    """
+
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """What messages call it, with its source."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> tuple[str, ...] | None:
+        """The inputs of a run that may fill what is left open in it; None where only its source knows which."""
+
+    @property
+    @abstractmethod
+    def has_messages(self) -> bool:
+        """Whether messages are read, which a run can go on with."""
+
+    @abstractmethod
+    def list_lacking(self, inputs: Collection[str]) -> list[str]:
+        """The names of inputs that it needs, as far as they are known, and that are not among these."""
+
+    @abstractmethod
+    async def read(self, session: ToolSession, inputs: Mapping[str, str]) -> ReadInput:
+        """Read it.
+
+        Args:
+            session: which is open.
+            inputs: of the run, as texts.
+
+        Raises:
+            ValidationError: the source has no such thing, or wants other arguments; names the nearest.
+            EnsembleError: it can't be read.
         """
 
 

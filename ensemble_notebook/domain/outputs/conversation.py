@@ -93,6 +93,15 @@ def strip_system(messages: Sequence[ChatMessage]) -> Messages:
     return tuple(each for each in messages if each.role != "system")
 
 
+def split_prompt(messages: Messages) -> tuple[Messages, str | None]:
+    """A conversation in what was said before, and the prompt that it ends with; None where it ends with a reply."""
+    end = len(messages)
+    while end and messages[end - 1].role == "user":
+        end -= 1
+    prompts = [each.text for each in messages[end:]]
+    return messages[:end], "\n\n".join(prompts) if prompts else None
+
+
 # --- How much of a conversation is sent -------------------------------------------------------------------------
 
 

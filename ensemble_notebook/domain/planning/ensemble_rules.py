@@ -29,6 +29,7 @@ from ensemble_notebook.domain.definitions.templates import (
     find_places,
     find_variables,
 )
+from ensemble_notebook.domain.definitions.tool import SourcedInput
 from ensemble_notebook.domain.planning.delegation import (
     add_team,
     find_delegators,
@@ -297,7 +298,7 @@ def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
 
 
 def list_known_items(graph: Graph, values: Mapping[str, Any]) -> KnownItems:
-    """List the items of the tasks whose source is no task; an input without a value is left out.
+    """List the items of the tasks whose source is no task; an input without a value, or yet to be read, is left out.
 
     Raises:
         ValidationError: inputs that are no lists, have too many items, or items without the fields that texts use.
@@ -309,7 +310,7 @@ def list_known_items(graph: Graph, values: Mapping[str, Any]) -> KnownItems:
         name = find_input_name(source) if isinstance(source, str) else None
         if isinstance(source, Items):
             found[node.index] = source
-        elif name is not None and name in values:
+        elif name is not None and name in values and not isinstance(values[name], SourcedInput):
             try:
                 items = list_items(values[name])
             except NoListError as error:

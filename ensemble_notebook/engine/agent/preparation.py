@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.run_context import leave_context
-from ensemble_notebook.domain.definitions.tool import SourcedTool, ToolSession, ToolSource, list_tool_names
+from ensemble_notebook.domain.definitions.tool import (
+    ReadInput,
+    SourcedInput,
+    SourcedTool,
+    ToolSession,
+    ToolSource,
+    list_tool_names,
+)
 from ensemble_notebook.domain.events import Noted, WaitEnded, WaitStarted, Warned
 from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
@@ -29,15 +37,15 @@ class _Preparations:
     """What is made ready once, each under its key, however many agents wait for it.
 
     Args:
-        run: the span of the run, in which preparations are noted.
+        run: the span of the run, in which preparations are noted; None before it begins.
     """
 
-    def __init__(self, run: SpanEmitter) -> None:
+    def __init__(self, run: SpanEmitter | None = None) -> None:
         self._run = run
         self._begun: dict[object, asyncio.Task[Any]] = {}
         self._startups: list[StartupSpan] = []
 
-    async def _get(self, key: object, make: Callable[[StartupSpan], Awaitable[T]], task: SpanEmitter) -> T:
+    async def _get(self, key: object, make: Callable[[StartupSpan], Awaitable[T]], task: SpanEmitter | None) -> T:
         """What `make` gives, now or when it was asked for first; until then the time of `task` stands still."""
         begun: asyncio.Task[T] | None = self._begun.get(key)
         if begun is None:
@@ -45,7 +53,7 @@ class _Preparations:
         if begun.done():
             return begun.result()
         # Shielded, since others wait for the same: a task that is cancelled must not end it for them.
-        with task.timer.starting_up():
+        with nullcontext() if task is None else task.timer.starting_up():
             return await asyncio.shield(begun)
 
     async def _make(self, make: Callable[[StartupSpan], Awaitable[T]]) -> T:
@@ -54,6 +62,10 @@ class _Preparations:
         self._startups.append(startup)
         with startup:
             return await make(startup)
+
+    def _warn_once(self, key: object, message: str) -> None:
+        if self._run is not None:
+            self._run.emit_once(key, Warned, message=message)
 
     def stop(self) -> None:
         """The run is over: nobody waits for anything any more."""
@@ -93,7 +105,7 @@ class PreparedModels(_Preparations):
                 task_description=description,
             ) from error
         if port.warning:
-            self._run.emit_once(("model", key), Warned, message=port.warning)
+            self._warn_once(("model", key), port.warning)
         return port
 
 
@@ -101,16 +113,18 @@ class StartupSpan:
     """Begins with the first notice, so that a model which is ready leaves no span; ends with the block.
 
     Args:
-        run: the span of the run, which the startup is a child of.
+        run: the span of the run, which the startup is a child of; None before it begins, where nothing is told.
     """
 
-    def __init__(self, run: SpanEmitter) -> None:
+    def __init__(self, run: SpanEmitter | None) -> None:
         self._run = run
         self._span: SpanEmitter | None = None
         self._began_s = 0.0
 
     def note(self, message: str) -> None:
         """Tell what is being done, before it takes its time."""
+        if self._run is None:
+            return
         if self._span is None:
             self._span, self._began_s = self._run.child(), self._run.stream.offset_s()
             self._span.emit(WaitStarted, cause=STARTUP, subject=message.rstrip(". "))
@@ -130,21 +144,24 @@ class StartupSpan:
 
     def _end(self, status: SpanStatus, error: BaseException | None) -> None:
         span, self._span = self._span, None
-        if span is not None:
+        if span is not None and self._run is not None:
             waited_s = self._run.stream.offset_s() - self._began_s
             span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=status, error=error)
 
 
 class PreparedTools(_Preparations):
-    """Sessions by their connections. The runs inside a run share those of the outermost one.
+    """Sessions by their connections, and what was read there. The runs inside a run share the outermost one's."""
 
-    Args:
-        run: the span of the outermost run, in which a startup is noted.
-    """
-
-    def __init__(self, run: SpanEmitter) -> None:
-        super().__init__(run)
+    def __init__(self) -> None:
+        super().__init__()
         self._sessions: list[tuple[asyncio.AbstractEventLoop, ToolSession]] = []
+        self._read: list[str] = []
+
+    def begin(self, run: SpanEmitter) -> None:
+        """The outermost run has begun: tell in its span what was read for it by then."""
+        self._run = run
+        for message in self._read:
+            run.emit(Noted, message=message)
 
     async def open(self, entries: Sequence[Any], agent: Agent, description: str, task: SpanEmitter) -> tuple[Any, ...]:
         """The tools of an agent, those of sources one by one; the time of `task` stands still while one is opened.
@@ -170,28 +187,64 @@ class PreparedTools(_Preparations):
                 seen.add(name)
         return tuple(opened)
 
-    async def _open(self, source: ToolSource, task: SpanEmitter) -> list[SourcedTool]:
-        """The tools of a source that can be called; of each other one the run warns once."""
+    async def read(self, source: SourcedInput, inputs: Mapping[str, str], task: SpanEmitter | None) -> ReadInput:
+        """Read an input of a run, once for all runs that share this; the time of `task` stands still.
+
+        Args:
+            source: where it is read.
+            inputs: of the run, as texts.
+            task: whose run it is an input of; None for the outermost run.
+
+        Raises:
+            EnsembleError: the source can't be opened, or has no such thing.
+        """
+        # What may fill it is a part of what it is; of the others none is read.
+        names = source.variables
+        own = {name: text for name, text in inputs.items() if names is None or name in names}
+
+        async def read(startup: StartupSpan) -> ReadInput:
+            session = await self._get_session(source, task)
+            startup.note(f"Reading {source.told} ...")
+            found = await source.read(session, own)
+            self._note_read(f"Read {found.told}: {found.size}.")
+            return found
+
+        return await self._get((source, tuple(own.items()), id(asyncio.get_running_loop())), read, task)
+
+    def _note_read(self, message: str) -> None:
+        if self._run is None:
+            self._read.append(message)
+        else:
+            self._run.emit(Noted, message=message)
+
+    async def _get_session(self, source: ToolSource, task: SpanEmitter | None) -> ToolSession:
+        """The session of a source on this loop, which is opened where it is not open."""
         loop = asyncio.get_running_loop()
 
-        async def start(startup: StartupSpan) -> tuple[SourcedTool, ...]:
+        async def start(startup: StartupSpan) -> ToolSession:
             session = source.make_session()
             self._sessions.append((loop, session))
             startup.note(session.notice)
-            return await session.open()
+            await session.open()
+            return session
 
-        tools = source.select(await self._get((id(source.connection), id(loop)), start, task))
+        return await self._get((id(source.connection), id(loop)), start, task)
+
+    async def _open(self, source: ToolSource, task: SpanEmitter) -> list[SourcedTool]:
+        """The tools of a source that can be called; of each other one the run warns once."""
+        tools = await source.select(await self._get_session(source, task))
         for each in tools:
             if each.fault:
                 message = f"The tool {each.source_name!r} of {source.label} {each.fault}, so it is not offered."
-                self._run.emit_once(message, Warned, message=message)
+                self._warn_once(message, message)
         return [each for each in tools if not each.fault]
 
     def stop_opening(self) -> None:
         """The run is over: nobody waits for a tool any more."""
         self.stop()
-        for message in (each for _, session in self._sessions for each in session.warnings):
-            self._run.emit(Warned, message=message)
+        for _, session in self._sessions:
+            for message in session.warnings:
+                self._warn_once((session, message), message)
 
     async def close(self, limit_s: float) -> None:
         """Close all sessions, and wait for those of this loop, at most so long."""

@@ -42,6 +42,7 @@ class Driver:
         around: what the time of this run is a part of, where its events are part of another run's.
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
         answers: as of `RunServices`.
+        tools: as of `RunServices`.
 
     Attributes:
         is_concluded: its last event is out.
@@ -58,6 +59,7 @@ class Driver:
         around: TimedAround | None = None,
         kept_tasks: KeptTasks | None = None,
         answers: CallAnswers | None = None,
+        tools: object = None,
     ) -> None:
         self._parent = parent
         self._spec = spec
@@ -82,6 +84,7 @@ class Driver:
             parent=parent,
             kept_tasks=kept_tasks,
             answers=answers,
+            tools=tools,
         )
         self._runner = TaskRunner(services, ItemPlaces(act, advance))
         self._node_tasks = NodeTasks(act, self._runner.as_parent)
@@ -108,6 +111,7 @@ class Driver:
         try:
             self._spans.emit_run_started()
             attachments.hear(self._spans.emit_attachment)
+            self._runner.begin()
             self._act(self._advance, messages.RunStartRequested())
             if self._parent is not None:
                 self._parent.add_nested(self._stop_with_parent)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.domain.definitions.templates import PlacedText, get_prompt_places, render
+from ensemble_notebook.domain.definitions.templates import PlacedText, escape_variables, get_prompt_places, render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
@@ -66,8 +66,10 @@ class TaskResolver:
         )
 
     def _place_prompt(self, node: TaskNode) -> PlacedText | None:
-        """The own prompt of a task, with its variables filled in."""
+        """The own prompt of a task, with its variables filled in; or that of the conversation that it goes on with."""
         task = node.task
+        if (told := self._spec.find_prompt(node.name)) is not None:
+            return PlacedText(escape_variables(told), {}, ())
         if task.prompt is None:
             return None
         return PlacedText(task.prompt, self._spec.inputs, get_prompt_places(has_items=task.for_each is not None))

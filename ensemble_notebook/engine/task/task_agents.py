@@ -163,7 +163,7 @@ class TaskAgents:
             mends_calls=self._gates.may_mend_calls(node),
             write_reminder=None if self.manager is None else self.manager.write_reminder,
             is_fallback=is_fallback,
-            earlier=self._spec.conversations.get(node.name, ()),
+            earlier=self._spec.get_earlier(node.name),
             history=None if history is None else read_history(history),
             count_tokens=(lambda text: len(count(text))) if callable(count) else guess_tokens,
             rates=node.fallback_rates if is_fallback else node.rates,
@@ -176,7 +176,7 @@ class TaskAgents:
             return ()
         sections = write_task_sections(resolved.description, resolved.expected_output)
         prompt = _frame(resolved, sections, memory=memory, revision=resolved.revision, texts=self._spec.texts)
-        earlier = self._spec.conversations.get(resolved.node.name, ())
+        earlier = self._spec.get_earlier(resolved.node.name)
         return make_conversation(write_system_prompt(agent), earlier, prompt, reply)
 
 

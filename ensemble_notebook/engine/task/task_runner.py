@@ -92,7 +92,8 @@ class TaskRunner:
                 self.revisions[node] = spec.revision.revise(node.name, is_final=node.index in final)
         self._gate = SendGate()
         shared = None if parent is None else parent.tools
-        self._tools = shared if isinstance(shared, PreparedTools) else PreparedTools(services.span)
+        prepared = services.tools or shared
+        self._tools = prepared if isinstance(prepared, PreparedTools) else PreparedTools()
         self._owns_tools = self._tools is not shared
         self.reuse = TaskReuse(services, self.revisions)
         self.as_parent = ParentRun(services)
@@ -109,6 +110,11 @@ class TaskRunner:
     @cached_property
     def _memory(self) -> TaskMemory:
         return TaskMemory(self._services)
+
+    def begin(self) -> None:
+        """The run has begun: tell what was made ready for it before."""
+        if self._owns_tools:
+            self._tools.begin(self._services.span)
 
     def stop_requests(self) -> None:
         """Let no agent send anything any more, whatever its tools do with their cancellation."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.tool import SourcedInput
 from ensemble_notebook.domain.outputs.conversation import (
     ChatMessage,
     Messages,
@@ -191,7 +192,8 @@ def find_continued(given: Continuable) -> ContinuedOutput | None:
     """Find the conversations to go on with.
 
     Args:
-        given: an output; or the id of a run, a beginning of it, its name, or its place (-1 is the last); or messages.
+        given: an output; or the id of a run, a beginning of it, its name, or its place (-1 is the last); or messages,
+            or a prompt whose messages are read when the run starts.
 
     Raises:
         StoreError: the run is not in the store, or the store can't be read.
@@ -202,6 +204,8 @@ def find_continued(given: Continuable) -> ContinuedOutput | None:
             return KeptConversations(messages=read_messages(given))
         except ValueError as error:
             raise ValidationError(f"continue_from can't go on with these messages: {error}") from None
+    if isinstance(given, SourcedInput):
+        return KeptConversations(messages=(), prompt=given)
     if not isinstance(given, str | int):
         return cast("ContinuedOutput | None", given)
     store = RunStore.open()

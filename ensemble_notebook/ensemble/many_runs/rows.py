@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ensemble_notebook.domain.attachments import find_file_fault, find_mark
+from ensemble_notebook.domain.definitions.tool import SourcedInput
 from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
 from ensemble_notebook.domain.planning.map_design import ID_COLUMN, ONLY_ROW, IndexLevel, write_value
@@ -327,6 +328,8 @@ def to_kept_value(value: Any) -> Any:
         return value.isoformat()
     if is_table(value):
         return f"a table of {len(value)} rows"
+    if isinstance(value, SourcedInput):
+        return str(value)
     if (mark := find_mark(value)) is not None:
         return f"{value} {mark}" if isinstance(value, Path) else mark
     try:
