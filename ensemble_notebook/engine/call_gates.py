@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import ExitReason, ToolOutcome
-from ensemble_notebook.domain.definitions.json_schema import make_validator
 from ensemble_notebook.domain.definitions.review import (
     A_PERSON,
     ReviewAnswer,
@@ -27,7 +26,7 @@ from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import CallLeftPending, ReviewedRun, ToolAnswer, ToolSpec
 from ensemble_notebook.domain.value_text import read_json, to_plain
 from ensemble_notebook.engine.agent.agent_request import CallGate
-from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
+from ensemble_notebook.engine.agent.tool_arguments import check_given_arguments
 from ensemble_notebook.engine.agent.toolbox import CallToReview
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
@@ -200,9 +199,6 @@ def read_edited_arguments(text: str, spec: ToolSpec) -> tuple[dict[str, Any], st
         return {}, f"they are no JSON ({error})."
     if not isinstance(given, dict):
         return {}, f"they must be an object of names and values, and are {text[:80]}."
-    arguments, fault = fit_arguments(given, spec.parameters, mends=False)
-    if not fault:
-        found = make_validator(spec.parameters).iter_errors(arguments)
-        fault = "; ".join(f"{'.'.join(map(str, each.instance_path)) or 'they'}: {each.message}" for each in found)
-        fault = f"{fault}." if fault else ""
-    return arguments, fault
+    arguments, faults = check_given_arguments(given, spec.parameters)
+    told = (f"{'.'.join(map(str, path))}: {fault}" if path else fault for path, fault in faults)
+    return arguments, " ".join(f"{each.removesuffix('.')}." for each in told)

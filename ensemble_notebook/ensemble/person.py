@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import json
 import multiprocessing
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -33,6 +32,7 @@ from ensemble_notebook.domain.events import Event, ReviewAnswered, ReviewRequest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.review_queue import SharedReviewer, describe_consequence
+from ensemble_notebook.ensemble.argument_form import make_form, read_form
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question
 from ensemble_notebook.errors import make_readable, show_hidden_characters
 
@@ -155,15 +155,41 @@ class Person:
         if question is not None and question.request is request and decision.verdict in request.verdicts:
             question.settle(decision)
 
-    def text_of(self, span_id: str) -> str | None:
-        """All of what may be edited, secrets masked and nothing hidden; None once it is not asked any more."""
-        request, question = self._spans.get(span_id), self._question
-        if request is None or question is None or question.request is not request:
+    def tell_all(self, span_id: str) -> dict[str, Any]:
+        """What details have of a question: all of its text, of a call its form; nothing once it is not asked any more.
+
+        Secrets are masked, and nothing is hidden.
+        """
+        request, call = self._find_asked(span_id), self.call_of(span_id)
+        if request is None:
+            return {}
+        return {"input": show_hidden_characters(mask(request.text))} if call is None else {"call": call}
+
+    def call_of(self, span_id: str) -> dict[str, Any] | None:
+        """The arguments of a call that is asked about, as a form; None of others, and once it is not asked any more."""
+        request = self._find_asked(span_id)
+        if request is None or request.arguments is None:
             return None
-        text = request.text
-        if request.arguments is not None:  # what else is said of the call is not to be edited
-            text = json.dumps(request.arguments, ensure_ascii=False, default=str)
-        return show_hidden_characters(mask(text))
+        fields = make_form(request.arguments, request.parameters or {})
+        return {"fields": fields, "is_unknown": request.is_unknown}
+
+    def edit_call(self, span_id: str, changes: Mapping[str, Any]) -> dict[str, str]:
+        """Have a call made with other arguments, given as the texts of its form; where they don't fit, say why.
+
+        Returns:
+            The faults by field, as of `read_form`. Empty: it is answered, or was over.
+        """
+        request = self._find_asked(span_id)
+        if request is None or request.arguments is None:
+            return {}
+        arguments, faults = read_form(changes, request.arguments, request.parameters or {})
+        if not faults:
+            self.answer(span_id, ReviewDecision.edit(arguments))
+        return faults
+
+    def _find_asked(self, span_id: str) -> ReviewRequest | None:
+        request, question = self._spans.get(span_id), self._question
+        return request if question is not None and question.request is request else None
 
     # --- The prompt ---------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from ensemble_notebook.errors import Pickled, ValidationError
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span import Span, list_pending
 from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
 
 if TYPE_CHECKING:
@@ -211,10 +211,8 @@ class ExecutionTrace(Pickled):
     @property
     def pending(self) -> tuple[PendingCall, ...]:
         """The calls of reviewed tools that wait for an answer, in the order in which they were left; secrets masked."""
-        left = sorted((span for span in self.spans if span.pending is not None), key=lambda span: span.end_seq or 0)
-        return tuple(
-            replace(each.pending, arguments=to_plain(each.pending.arguments or {})) for each in left if each.pending
-        )
+        left = (call for _, call in list_pending(self.spans))
+        return tuple(replace(each, arguments=to_plain(each.arguments or {})) for each in left)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:

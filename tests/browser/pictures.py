@@ -96,6 +96,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for theme in ("light", "dark"):
             draw_parts(browser, theme)
+            draw_call(browser, theme)
             draw_grid(browser, theme)
             draw_graph(browser, theme)
             draw_agents(browser, theme)
@@ -124,6 +125,22 @@ def draw_parts(browser: Browser, theme: str) -> None:
             page.wait_for_timeout(700)
             page.screenshot(path=PICTURES / f"{name}-{theme}.png", full_page=True, clip=_crop(view, height))
             page.close()
+
+
+def draw_call(browser: Browser, theme: str) -> None:
+    """Photograph the form of a call of a reviewed tool, with a number that was refused."""
+    (file,) = (ROOT / "ensemble_notebook" / "static" / "labextension" / "static").glob("view-*.js")
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
+        page.goto(f"{address}?state=call&view=/{file.relative_to(ROOT)}&theme={theme}")
+        view = page.locator(".ensemble-timeline")
+        view.get_by_role("button", name="Edit…").click()
+        view.get_by_role("textbox", name="copies").fill("many")
+        view.get_by_role("button", name="Call with these").click()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"call-{theme}.png", full_page=True, clip=_crop(view, 520))
+        page.close()
 
 
 def draw_grid(browser: Browser, theme: str) -> None:

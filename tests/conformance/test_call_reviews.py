@@ -797,8 +797,7 @@ def test_t96_the_trace_has_calls_that_wait_and_the_view_what_a_question_needs(st
     span = next(each for each in output.trace.spans if each.span_id == asked.span_id)
     facts = span.attributes or {}
     assert facts["call_id"] == output.pending[0].id
-    assert facts["arguments"] == {"order": "A", "amount": 5}
-    assert set(facts["parameters"]["properties"]) == {"order", "amount"}
+    assert not {"arguments", "parameters"} & facts.keys()  # a view asks for them while the question is open
     assert facts["otherwise"] == "the call is not made, and waits for an answer"
     with closing(sqlite3.connect(store_path)) as connection:
         assert connection.execute("SELECT count(*) FROM answers").fetchone() == (0,)

@@ -8,7 +8,19 @@ from types import SimpleNamespace
 import pytest
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
-from ensemble_notebook import Ensemble, Phase, Review, ReviewDecision, Task
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    Phase,
+    Reply,
+    Review,
+    ReviewDecision,
+    ScriptedChatModel,
+    Task,
+    Tool,
+    ToolUse,
+    leave_pending,
+)
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.notebook.live import run_display
@@ -364,3 +376,26 @@ def test_work_on_many_is_counted_while_it_goes_on_w25(shell):
     assert "· 151 of 300" in render_chart_text(make_chart(TimelineMessages(fold).make_snapshot())).splitlines()[0]
     assert "· 0 of 1 task · 151 of 300 items ·" in make_interim_bundle(TimelineMessages(fold))["text/plain"]
     assert make_messages(shell.names["report"]).make_snapshot()["run"]["many"] is None
+
+
+def test_calls_that_wait_stand_in_text_picture_and_saved_view_with_the_line_that_answers_them_w166():
+    def refund(order: str) -> str:
+        """Give the money of an order back."""
+        return "paid"
+
+    calls = [ToolUse("refund", {"order": f"<b>{number}\u202e" + number * "x"}) for number in range(120)]
+    llm = ScriptedChatModel(replies=[Reply(calls=calls), "done"])
+    clerk = Agent(role="Clerk", goal="Settle", llm=llm, tools=[Tool(refund, review="before")], max_iterations=200)
+    output = Ensemble(tasks=[Task.of("Settle", name="settle", agent=clerk)], review_handler=leave_pending()).run()
+    bundle = make_output_bundle(output, variable="claims")
+    line = f'claims.ensemble.run(resume=claims, answers={{"{output.pending[0].id}": "approve"}})'
+    assert f'‖ refund(order="<b>0[U+202E]") waits for an answer · Clerk · settle\n    {line}' in bundle["text/plain"]
+    assert "‖ 115 more wait: see pending" in bundle["text/plain"]
+    shown = Elements(bundle["text/html"])
+    assert line in shown.text
+    assert "b" not in {tag for tag, _ in shown.found}
+    pending = bundle[TRACE_MIME]["run"]["pending"]
+    assert (pending["count"], len(pending["calls"])) == (120, 100)
+    assert pending["calls"][99]["id"] == output.pending[99].id
+    assert max(len(each["text"]) for each in pending["calls"]) <= 200
+    assert len(json.dumps(bundle[TRACE_MIME])) <= 200_000

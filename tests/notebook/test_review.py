@@ -124,12 +124,36 @@ def test_e122_of_a_call_that_may_have_been_made_the_arguments_alone_are_edited_a
     asked = replace(requested, request=call)
     reviewer = in_sight(asked)
     run = ask(reviewer, call)
-    assert reviewer.text_of(asked.span_id) == '{"n": 5}'
+    assert reviewer.call_of(asked.span_id) == {
+        "fields": [{"name": "n", "kind": "number", "text": "5"}],
+        "is_unknown": False,
+    }
     decision = read_decision("approve", "", None, True)
     assert decision == ReviewDecision.approve(always=True)
     reviewer.answer(asked.span_id, decision)
     assert run.decision.result(LIMIT_S) == decision
     assert read_decision("edit", "{}", None, True) == ReviewDecision.edit("{}")
+
+
+def test_edited_arguments_that_do_not_fit_are_told_to_the_view_that_sent_them_and_the_question_stays_w165(
+    ask, requested
+):
+    schema = {"properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]}
+    call = replace(
+        requested.request, subject="tool", tool="refund", call_id="r.1", arguments={"n": 5}, parameters=schema
+    )
+    asked = replace(requested, request=call)
+    reviewer = in_sight(asked)
+    run = ask(reviewer, call)
+    feed, told = RunFeed(TimelineMessages(TraceFold()), reviewer=reviewer), []
+    view = type("View", (), {"send": lambda self, content, buffers=None: told.append(content)})()
+    answer = {"kind": "review", "span_id": asked.span_id, "verdict": "edit", "text": ""}
+    feed.receive(view, {**answer, "changes": {"n": "12"}})
+    assert told[-1]["call"]["faults"] == {"n": "12 is greater than the maximum of 9"}
+    assert not run.decision.done()
+    feed.receive(view, {**answer, "changes": {"n": "7"}})
+    assert run.decision.result(LIMIT_S) == ReviewDecision.edit({"n": 7})
+    assert len(told) == 1
 
 
 def test_nobody_in_sight_is_not_waited_for(ask):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.json_schema import make_validator
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.engine.agent.structured_output import strip_fence
 from ensemble_notebook.errors import find_nearest
@@ -48,6 +49,21 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any], *, mends: bool 
         hints = {name: f" (did you mean {near!r}?)" if near else "" for name, near in close.items()}
         faults.append("unexpected " + ", ".join(f"{name!r}{hint}" for name, hint in hints.items()))
     return fitted, "; ".join(faults) + "." if faults else ""
+
+
+def check_given_arguments(
+    given: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[tuple[tuple[str | int, ...], str]]]:
+    """Arguments that a person has given, held to the whole schema.
+
+    Returns:
+        The arguments, and each fault with the keys and indices that lead to it: none for what is wrong with all.
+    """
+    arguments, fault = fit_arguments(dict(given), parameters, mends=False)
+    if fault:
+        return arguments, [((), fault)]
+    found = make_validator(parameters).iter_errors(arguments)
+    return arguments, [(tuple(each.instance_path), each.message) for each in found]
 
 
 def fit_text(text: str, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

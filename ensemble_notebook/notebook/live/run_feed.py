@@ -214,9 +214,7 @@ class RunFeed:
                 reviewer.hear()
             self._answer_at_once(subscriber, kind, content)
         if kind == "review" and reviewer is not None:
-            decision = read_decision(*map(content.get, ("verdict", "text", "for_all", "always")))
-            if decision is not None:
-                reviewer.answer(str(content.get("span_id")), decision)
+            self._answer_review(subscriber, reviewer, content)
         elif kind == "stop" and stop is not None:
             stop()
         elif kind == "selection":
@@ -252,14 +250,27 @@ class RunFeed:
         elif kind == "details":
             span_id = str(content.get("span_id"))
             details = self.messages.make_details(span_id)
-            # all of the text of a question, since a person may want to edit it
-            text = None if self._reviewer is None else self._reviewer.text_of(span_id)
-            self._send(subscriber, details if text is None else {**details, "input": text})
+            # all of a question, since a person may want to edit it
+            asked = {} if self._reviewer is None else self._reviewer.tell_all(span_id)
+            self._send(subscriber, {**details, **asked})
         elif kind == "piece":
             start = content.get("from")
             if isinstance(start, int) and start >= 0:
                 piece = self.messages.make_piece(str(content.get("span_id")), str(content.get("field")), start)
                 self._send(subscriber, piece)
+
+    def _answer_review(self, subscriber: Subscriber, reviewer: Person, content: Mapping[str, Any]) -> None:
+        """Take the answer of a view; arguments that don't fit are told to that view, and the question stays."""
+        span_id, changes = str(content.get("span_id")), content.get("changes")
+        if isinstance(changes, dict):
+            call, faults = reviewer.call_of(span_id), reviewer.edit_call(span_id, changes)
+            if call is not None and faults:
+                with self._lock:
+                    self._send(subscriber, {**self.messages.make_details(span_id), "call": {**call, "faults": faults}})
+            return
+        decision = read_decision(*map(content.get, ("verdict", "text", "for_all", "always")))
+        if decision is not None:
+            reviewer.answer(span_id, decision)
 
     def _tell_selection(self) -> None:
         """Tell all views what is selected."""

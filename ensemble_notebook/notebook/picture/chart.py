@@ -6,11 +6,13 @@ render a chart and know nothing of scales. The rows are those of the timeline, s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
+from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
@@ -45,6 +47,7 @@ ReadRows = Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
 L = TypeVar("L", Place, ChartLine)
 
 MOST_LINES: Final = 100
+MOST_PENDING: Final = 5
 _TASK: Final = "task"
 _UNENDED: Final = ("pending", "running")
 _USUAL_RETRIES: Final = next(each.default for each in fields(Agent) if each.name == "max_retries")
@@ -86,6 +89,7 @@ class Chart:
         heads: of the columns beside the bars.
         lines: phases and tasks, in order of declaration.
         notes: warnings of the run, and the error that ended it where no task tells it.
+        pending: the calls that wait for an answer, each with the code that gives one.
         legend: the pieces that need a word of explanation: characters, kind, word.
     """
 
@@ -98,6 +102,7 @@ class Chart:
     heads: tuple[str, ...]
     lines: tuple[ChartLine, ...]
     notes: tuple[str, ...]
+    pending: tuple[tuple[str, str], ...]
     legend: tuple[tuple[BarPiece, str], ...]
 
 
@@ -142,7 +147,21 @@ def make_chart(
         heads=("time", "tokens", "cost"),
         lines=lines if noun == _TASK else [*_tell_skips_once(lines)],
         notes=[*_describe_failure(run, places), *run["warnings"], *filter(None, [run.get("note")]), *left_out],
+        pending=() if length_ms is not None else _list_pending(run.get("pending")),
     )
+
+
+def _list_pending(pending: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """What waits, and how to answer it; of many the first ones, and how many more."""
+    if pending is None:
+        return
+    for call in pending["calls"][:MOST_PENDING]:
+        place = [call.get("agent"), call.get("task"), call.get("row")]
+        said = f"{call['text']} waits for an answer · {' · '.join(filter(None, place))}"
+        said += ", not known whether it was done" if call.get("is_unknown") else ""
+        yield said, pending["code"].format(json.dumps({call["id"]: Verdict.APPROVE.value}))
+    if (more := pending["count"] - MOST_PENDING) > 0:
+        yield f"{more:,} more wait: see pending", ""
 
 
 def _tell_skips_once(lines: Iterable[ChartLine]) -> Iterator[ChartLine]:
@@ -200,7 +219,13 @@ def _list_planned_lines(
 
 
 def _fit_chart(
-    *, heads: Sequence[str], lines: Sequence[ChartLine], facts: Iterable[str], notes: Iterable[str], **rest: Any
+    *,
+    heads: Sequence[str],
+    lines: Sequence[ChartLine],
+    facts: Iterable[str],
+    notes: Iterable[str],
+    pending: Iterable[tuple[str, str]] = (),
+    **rest: Any,
 ) -> Chart:
     """Put together, without the columns in which nothing stands."""
     used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
@@ -211,6 +236,7 @@ def _fit_chart(
         lines=tuple(replace(line, cells=tuple(line.cells[index] for index in used)) for line in lines),
         facts=tuple(facts),
         notes=tuple(notes),
+        pending=tuple(pending),
         legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in words.items() if kind in kinds),
         **rest,
     )

@@ -234,6 +234,8 @@ def render_chart_text(chart: Chart) -> str:
     if chart.sentence:
         lines.append(f"= {chart.sentence}")
     lines += [f"! {remove_control_characters(note)}" for note in chart.notes]
+    for said, code in chart.pending:
+        lines += [f"{MARKS['waiting']} {said}", *([f"    {code}"] if code else [])]
     if chart.legend:
         lines.append("  " + "   ".join(f"{piece.text} {word}" for piece, word in chart.legend))
     return remove_control_characters("\n".join(lines))
@@ -270,6 +272,10 @@ def render_chart_html(
             else [picture, html.fold(html.faint("as a table"), table, *_render_legend(chart))]
         ),
         *(html.tag("div", _color("!", "backoff"), f" {note}") for note in chart.notes),
+        *(
+            html.tag("div", _color(MARKS["waiting"], "waiting"), f" {said} ", html.tag("code", code) if code else "")
+            for said, code in chart.pending
+        ),
         *(_render_legend(chart) if picture is None else ()),
         *_render_outputs(chart, outputs or {}, whole_text),
     )

@@ -4,8 +4,8 @@ A kind whose events nothing here names is folded by what all events have, so tha
 only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``, ``depth``,
 ``priority``, ``scope``, ``expected_output_schema``, ``max_output_retries``, ``metadata``, ``status`` and ``errors``; of
 a review ``subject``, ``tool``, ``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``,
-``decision`` and ``is_timeout``, of one of a call of a reviewed tool ``call_id``, ``arguments``, ``parameters``,
-``is_unknown`` and ``otherwise``, too; of a guardrail ``kind`` and ``message``; of every other kind what only its own
+``decision`` and ``is_timeout``, of one of a call of a reviewed tool ``call_id``, ``is_unknown`` and
+``otherwise``, too; of a guardrail ``kind`` and ``message``; of every other kind what only its own
 events have, such as ``operation``, ``scope`` and ``count`` of a memory operation.
 """
 
@@ -110,8 +110,6 @@ class OperationFold(EventFold):
         if request.call_id is not None:
             span.attributes |= {
                 "call_id": request.call_id,
-                "arguments": to_plain(request.arguments),
-                "parameters": to_plain(request.parameters),
                 "is_unknown": request.is_unknown,
                 "otherwise": "the call is not made, and waits for an answer",
             }

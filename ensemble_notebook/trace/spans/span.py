@@ -6,7 +6,7 @@ Plain records: how they come about is the fold's business, how they look is that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -521,3 +521,9 @@ def find_sent(messages: Sequence[Message]) -> int:
         if each.role == "system" and each.is_prompt:
             return place
     return 0
+
+
+def list_pending(spans: Iterable[Span]) -> list[tuple[Span, PendingCall]]:
+    """The calls of reviewed tools that wait for an answer, each with its span, in the order in which they were left."""
+    left = [(span, span.pending) for span in spans if span.pending is not None]
+    return sorted(left, key=lambda pair: pair[0].end_seq or 0)

@@ -90,9 +90,11 @@ REVIEW: Final = Table(
         make_attribute("on_timeout", "category", "what it decides"),
         Column("decision", "category", "what was answered", "review_decision"),
         *REVIEWS.pick("by", "is_timeout"),
-        make_attribute("arguments", "object", "of a reviewed call, by name", type_name="Record<string, unknown>"),
-        make_attribute("parameters", "object", "the JSON schema of these", type_name="Record<string, unknown>"),
-        make_attribute("otherwise", "string", "what happens to it if nobody answers, whatever on_timeout says"),
+        make_attribute(
+            "otherwise",
+            "string",
+            "of a call of a reviewed tool: what happens to it if nobody answers, whatever on_timeout says",
+        ),
         make_attribute("row", "string", "name of the row of a map that it is about; an answer may then serve all rows"),
     ),
 )
@@ -341,6 +343,29 @@ RANGE: Final = Table(
 )
 
 
+PENDING_CALL: Final = Table(
+    "call of a reviewed tool that waits until somebody answers",
+    None,
+    (
+        make_known("id", "string", "by which an answer names it"),
+        make_known("span_id", "string", "of the call"),
+        make_known("text", "string", "the tool and its arguments, shortened"),
+        make_known("since", "string", "the instant when it was asked about first"),
+        Column("agent", "string", "role of who asks for it"),
+        Column("task", "string", "that it is in"),
+        Column("row", "string", "name of the row that it is in, in a map"),
+        Column("is_unknown", "boolean", "it was begun once before, and nobody knows whether it was done"),
+    ),
+)
+PENDING: Final = Table(
+    "what of a run waits for answers",
+    None,
+    (
+        make_known("count", "Int64", "how many calls"),
+        make_known("calls", "object", "the first of them", type_name="readonly PendingCall[]"),
+        make_known("code", "string", "the line that goes on, with {} for the answers by the ids of calls"),
+    ),
+)
 HEAD: Final = Table(
     "variant of a map under a score",
     None,
@@ -413,6 +438,7 @@ RUN: Final = Table(
         make_known(
             "waiting", "object", "span_id of the reviews that nobody has answered yet", type_name="readonly string[]"
         ),
+        Column("pending", "object", "what waits for answers after its end; null where nothing does", None, "Pending"),
         Column("view", "string", "the view it opens in: bars, graph, grid, messages or table", "opening_view"),
         Column("many", "object", "the items or rows that are at work; null where there are none", None, "Many"),
         *RUNS.pick("input_tokens", "cache_read_tokens", "output_tokens", "tokens_complete"),

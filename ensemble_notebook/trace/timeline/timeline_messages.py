@@ -6,6 +6,7 @@ messages is the one seam between this package and the one in TypeScript.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
@@ -17,11 +18,13 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.errors import show_hidden_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.clean_text import shorten
-from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
+from ensemble_notebook.trace.spans.span import Span, list_pending
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.timeline_wording import DEMO
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
@@ -30,6 +33,8 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     BUDGET,
     FAILURE,
     MANY,
+    PENDING,
+    PENDING_CALL,
     PHASE,
     RANGE,
     ROWS,
@@ -67,6 +72,8 @@ LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
 MOST_WARNINGS: Final = 20
 MOST_RANGES: Final = 100
+MOST_PENDING: Final = 100
+LONGEST_CALL: Final = 200
 MOST_ITEMS: Final = 12
 """More items or rows than these are shown as one (W25)."""
 
@@ -467,6 +474,33 @@ class RunState:
         return [each.span_id for each in reviews if each.status is SpanStatus.WAITING and each.name != "phase"]
 
     @property
+    def pending(self) -> dict[str, Any] | None:
+        """The calls of reviewed tools that nobody has answered by the end, in order, and the code that does."""
+        if self.ended_at is None or not (left := list_pending(self.fold.spans.values())):
+            return None
+        calls = [
+            PENDING_CALL.to_record(
+                SimpleNamespace(
+                    id=call.id,
+                    span_id=span.span_id,
+                    text=_write_call(call),
+                    since=call.since.isoformat(),
+                    agent=clean_text(call.agent),
+                    task=call.task and clean_text(call.task),
+                    row=call.row and clean_text(call.row),
+                    is_unknown=call.is_unknown,
+                )
+            )
+            for span, call in left[:MOST_PENDING]
+        ]
+        has_rows = self.fold.task_noun.is_run
+        known = self.variable and f"{self.variable}.ensemble"
+        run_id = None if self.fold.run is None else self.fold.run.run_id
+        call = f"{known or 'ensemble'}.{'map(rows, ' if has_rows else 'run('}"
+        code = f"{call}resume={self.variable or json.dumps(run_id)}, answers={{}})"
+        return PENDING.to_full_record(SimpleNamespace(count=len(left), calls=calls, code=code))
+
+    @property
     def budget(self) -> dict[str, Any] | None:
         """The limits, what this run has spent of them, and the largest share; None without a budget."""
         if self.fold.budget is None:
@@ -496,6 +530,15 @@ class RunState:
         """What ended the run."""
         error = self.fold.error
         return error and FAILURE.to_full_record(SimpleNamespace(type=error.type, message=error.message or ""))
+
+
+def _write_call(call: PendingCall) -> str:
+    """A call as code has it, with what hides in it in sight."""
+    given = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in (call.arguments or {}).items()
+    )
+    text = show_hidden_characters(clean_text(f"{call.tool}({given})"))
+    return text if len(text) <= LONGEST_CALL else f"{text[: LONGEST_CALL - 1]}…"
 
 
 def _is_phase(span: Span) -> bool:

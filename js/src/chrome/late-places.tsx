@@ -63,15 +63,15 @@ export const LookPlace = ({ view, theme, prefix }: { view: View; theme: Signal<T
 
 /** The keys that `?` lists. */
 export const KeysPlace = ({ view }: { view: View }): VNode =>
-  <DetailsPlace of={view} isWanted={() => view.areKeysShown.value} mount={(details, place) => details.mountKeys(place, view)} />;
+  <ExplorerPlace of={view} isWanted={() => view.areKeysShown.value} mount={(explorer, place) => explorer.mountKeys(place, view)} />;
 
 /** What narrows a search, once somebody searches. */
 export const FiltersPlace = ({ view }: { view: View }): VNode =>
   <ExplorerPlace of={view} isWanted={() => view.search.isOpen.value || view.search.isActive} mount={(explorer, place) => explorer.mountFilters(place, view)} className="et-filters-place" />;
 
-/** What a button of the toolbar opens below it. */
+/** What a button of the toolbar opens below it, and the calls that wait after the end. */
 export const PanelPlace = ({ view, connection }: { view: View; connection: KernelConnection | null }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.panel.value} mount={(explorer, place) => explorer.mountPanel(place, view, connection)} />;
+  <ExplorerPlace of={view} isWanted={() => view.panel.value || view.store.run.value?.pending} mount={(explorer, place) => explorer.mountPanel(place, view, connection)} />;
 
 /** Above the chart: the whole run, once there is more of it than fits, what plays it once a person looks back, and its times that have names. With it comes what groups rows, how pins look, and what draws who waits for whom. */
 export const MinimapPlace = ({ view }: { view: View }): VNode =>

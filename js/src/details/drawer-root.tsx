@@ -1,5 +1,5 @@
-// The drawer, what is marked in numbers, what a search has found, the question to a person, the tooltip, and
-// the keys, each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
+// The drawer, what is marked in numbers, what a search has found, the question to a person and the tooltip,
+// each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
 // first time: most of what a view consists of is here, and a run can be shown without it. In that file are other copies of the libraries, so a change of a signal outside is not
 // noticed in here: whoever mounts it says when to look again.
 
@@ -15,7 +15,6 @@ import { Drawer } from "./drawer";
 import { Folds } from "./folds";
 import { Hits } from "./hits";
 import { HitsAsker } from "./hits-asker";
-import { KeysPanel } from "./keys-panel";
 import { followLink } from "./place-links";
 import { RangeHandles } from "./range-handles";
 import { ReviewPanel } from "./review-panel";
@@ -75,5 +74,3 @@ export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
 /** The few words beside what is pointed at. */
 export const mountTooltip = (place: HTMLElement, hover: Signal<Hover | null>, view: View): LateRoot =>
   mount(place, (change) => <Tooltip hover={hover.value} view={view} change={change} />);
-
-export const mountKeys = (place: HTMLElement, view: View): LateRoot => mount(place, (change) => <KeysPanel view={view} change={change} />);

@@ -217,3 +217,108 @@ it("promises nothing as long as the kernel does not answer, and says where else 
   await page.nextFrame();
   expect(panel()?.textContent).toContain("answer in the input field");
 });
+
+describe("a call of a reviewed tool", () => {
+  const FIELDS = [
+    { name: "order", kind: "text", text: HOSTILE, is_required: true, about: "its number" },
+    { name: "amount", kind: "number", text: "12345678901234567890" },
+    { name: "reason", kind: "choice", text: null, choices: ["late", "broken"] },
+    { name: "lines", kind: "json", text: "[1]" },
+  ];
+  const OTHERWISE = "the call is not made, and waits for an answer";
+
+  async function askAboutCall(call: object | null = { fields: FIELDS, is_unknown: false }): Promise<void> {
+    await ask({ subject: "tool", tool: "refund", otherwise: OTHERWISE, verdicts: ["approve", "edit", "reject", "exit_early"] });
+    if (call) await tell(call);
+  }
+
+  async function tell(call: object): Promise<void> {
+    page.kernel.post({ kind: "details", span_id: "r", messages: [], call });
+    await page.nextFrame();
+  }
+
+  const fieldOf = (name: string): HTMLInputElement => {
+    const label = [...page.place.querySelectorAll(".et-argument")].find((one) => one.querySelector(".et-role")?.textContent?.startsWith(name));
+    return label?.querySelector("input, select, textarea") as HTMLInputElement;
+  };
+
+  async function fill(name: string, text: string): Promise<void> {
+    fieldOf(name).value = text;
+    fieldOf(name).dispatchEvent(new Event("input", { bubbles: true }));
+    await page.nextFrame();
+  }
+
+  it("is shown with its arguments as text, who asks, and what happens if nobody answers (W164)", async () => {
+    await askAboutCall();
+    const text = panel()?.textContent ?? "";
+    for (const part of ["May Ana call refund?", "for draft", HOSTILE, "12345678901234567890", "asked 0:0", `left, then ${OTHERWISE}`]) expect(text).toContain(part);
+    expect(panel()?.querySelector("img")).toBeNull();
+    expect(page.button("Decline…")).toBeDefined();
+  });
+
+  it("is answered once its arguments are here, which are asked for until they are (W164)", async () => {
+    await askAboutCall(null);
+    await click("Approve");
+    expect(answers()).toEqual([]);
+    const asked = () => page.kernel.sent.filter((message) => message.kind === "details").length;
+    const before = asked();
+    await vi.advanceTimersByTimeAsync(1100);
+    expect(asked()).toBeGreaterThan(before);
+    await tell({ fields: FIELDS, is_unknown: false });
+    await click("Approve");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "approve", text: "" }]);
+  });
+
+  it("may be answered alike for the rest of the run, and not where it may have been made before (W164)", async () => {
+    await askAboutCall();
+    (page.place.querySelector(".et-review-all input") as HTMLInputElement).click();
+    await page.nextFrame();
+    await click("Decline…");
+    await write("not now");
+    await click("Decline");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "reject", text: "not now", always: true }]);
+    await tell({ fields: FIELDS, is_unknown: true });
+    expect(panel()?.textContent).toContain("nobody knows whether it was done");
+    expect(page.place.querySelector(".et-review-all")).toBeNull();
+  });
+
+  it("is not answered twice by a double click (W164)", async () => {
+    await askAboutCall();
+    page.button("Approve")?.dispatchEvent(new MouseEvent("click", { bubbles: true, detail: 2 }));
+    expect(answers()).toEqual([]);
+  });
+
+  it("is edited in a form that sends what was changed (W165)", async () => {
+    await askAboutCall();
+    await click("Edit…");
+    expect(document.activeElement).toBe(fieldOf("order"));
+    expect(fieldOf("order").value).toBe(HOSTILE);
+    expect(fieldOf("reason").tagName).toBe("SELECT");
+    await fill("amount", "7");
+    await fill("reason", "broken");
+    fieldOf("amount").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true }));
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "edit", text: "", changes: { amount: "7", reason: "broken" } }]);
+  });
+
+  it("says what does not fit at its field, keeps what was written, and can be sent again (W165)", async () => {
+    await askAboutCall();
+    await click("Edit…");
+    await fill("amount", "many");
+    await click("Call with these");
+    await tell({ fields: FIELDS, is_unknown: false, faults: { amount: "A number is needed.", "": "All of it is odd." } });
+    expect(fieldOf("amount").getAttribute("aria-invalid")).toBe("true");
+    expect(document.activeElement).toBe(fieldOf("amount"));
+    expect(fieldOf("amount").value).toBe("many");
+    for (const fault of ["A number is needed.", "All of it is odd."]) expect(panel()?.textContent).toContain(fault);
+    await fill("amount", "8");
+    await click("Call with these");
+    expect(answers().at(-1)).toMatchObject({ changes: { amount: "8" } });
+  });
+
+  it("shows the beginning of what is too long, which stays as it is (W165)", async () => {
+    await askAboutCall({ fields: [{ name: "order", kind: "text", text: "xxx", left_out: 980_000 }], is_unknown: false });
+    expect(panel()?.textContent).toContain("and 980,000 more characters");
+    await click("Edit…");
+    expect(fieldOf("order").readOnly).toBe(true);
+  });
+});

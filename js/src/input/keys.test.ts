@@ -4,7 +4,7 @@ import { beforeEach, expect, it } from "vitest";
 import { row, stored } from "../testing/runs";
 import * as finder from "../view/finder";
 import { View } from "../view/view";
-import { WORDS } from "../details/keys-panel";
+import { WORDS } from "../explore/keys-panel";
 import { DEEDS, handleKey } from "./keys";
 
 let view: View;

@@ -5,7 +5,7 @@
 import { batch, signal } from "@preact/signals";
 import { Store } from "../store/store";
 import type { Bytes } from "../wire/columns";
-import type { Incoming, Outgoing } from "../wire/messages";
+import type { AnswerMore, Incoming, Outgoing } from "../wire/messages";
 import { readMessage } from "../wire/reader";
 import type { Verdict } from "../wire/rows";
 import { PacedQueue } from "./paced-queue";
@@ -125,11 +125,11 @@ export class KernelConnection {
     this.post({ kind: "stop" });
   }
 
-  /** Answers a review, in a map perhaps for all rows; what the engine asks next is another one. */
-  review(span: string, verdict: Verdict, text: string, isForAll = false): void {
+  /** Answers a review; what the engine asks next is another one. */
+  review(span: string, verdict: Verdict, text: string, more: AnswerMore): void {
     if (this.control.value !== "live" || this.answeredReview.value === span || this.store.isOver) return;
     this.answeredReview.value = span;
-    this.post({ kind: "review", span_id: span, verdict, text, ...(isForAll && { for_all: true }) });
+    this.post({ kind: "review", span_id: span, verdict, text, ...more });
   }
 
   /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */

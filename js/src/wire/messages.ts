@@ -38,8 +38,32 @@ export interface Details {
   /** How long the texts are of which there is only a part, by field. */
   lengths?: Readonly<Record<string, number>>;
   handovers?: readonly Handover[];
+  /** Of a call of a reviewed tool that is asked about, as the kernel made it. */
+  call?: AskedCall | undefined;
   /** Of the whole run, which is asked for as `*`: who says what (W120), as the kernel packed it: read once it is shown. */
   transcript?: unknown;
+}
+
+/** One argument of a call, as a field of a form (W165). */
+export interface CallField {
+  name: string;
+  kind: "text" | "number" | "choice" | "json";
+  /** Absent where the call does not have it. */
+  text?: string | null;
+  /** How many characters the text lacks: then it can't be edited. */
+  left_out?: number;
+  choices?: readonly string[];
+  about?: string;
+  is_required?: boolean;
+}
+
+/** A call that waits for the answer of a person. */
+export interface AskedCall {
+  fields: readonly CallField[];
+  /** It was begun before, and nobody knows whether it was done. */
+  is_unknown: boolean;
+  /** What is wrong with what was written last, by field; under an empty name, with all of it. */
+  faults?: Readonly<Record<string, string>>;
 }
 
 /** More of a text that was too long for the details. */
@@ -132,11 +156,18 @@ export type Incoming =
   | { kind: "ended" }
   | { kind: "bad"; why: string };
 
+/** What else an answer to a review may say: whether it is for all rows, or all later calls of the tool; and the fields that were changed. */
+export interface AnswerMore {
+  for_all?: boolean;
+  always?: boolean;
+  changes?: Readonly<Record<string, string>>;
+}
+
 export type Outgoing =
   | { kind: "hello"; have: number }
   | { kind: "ping"; nonce: number }
   | { kind: "stop" }
-  | { kind: "review"; span_id: string; verdict: Verdict; text: string; for_all?: boolean }
+  | ({ kind: "review"; span_id: string; verdict: Verdict; text: string } & AnswerMore)
   | { kind: "details"; span_id: string }
   | { kind: "piece"; span_id: string; field: string; from: number }
   | { kind: "search"; words: readonly string[] }

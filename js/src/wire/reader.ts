@@ -3,10 +3,10 @@
 
 import { type Bytes, readColumns } from "./columns";
 import { dropMistyped, isKind, isObject, isOneOf, isRow, type JsonObject } from "./guards";
-import type { Delta, Details, Handover, Incoming, Kept, Piece, Saved, Snapshot, TextHits, TextPiece, TimeRange } from "./messages";
+import type { AskedCall, Delta, Details, Handover, Incoming, Kept, Piece, Saved, Snapshot, TextHits, TextPiece, TimeRange } from "./messages";
 import { upgradeRow, upgradeRun } from "./released-versions";
 import {
-  type ActiveSpan, BUDGET_AMOUNTS, type Failure, MANY_COUNTS, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
+  type ActiveSpan, BUDGET_AMOUNTS, type Failure, MANY_COUNTS, type Pending, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
   type RunStatus, VERSION,
 } from "./rows";
 
@@ -191,6 +191,7 @@ function readRun(found: unknown): Run | null {
     sentence: textOr(value.sentence, null),
     view: textOr(value.view, null),
     ended_at: textOr(value.ended_at, null),
+    pending: value.pending as Pending | undefined,
     is_resumable: typeof value.is_resumable === "boolean" ? value.is_resumable : null,
     many: isObject(value.many) ? numbersOf(value.many, MANY_COUNTS, 0) : null,
     task_noun: textOr(value.task_noun, "task"),
@@ -256,6 +257,7 @@ function readDetails(span_id: string, value: JsonObject, texts: readonly string[
     lengths: isObject(value.lengths)
       ? Object.fromEntries(Object.entries(value.lengths).filter((pair): pair is [string, number] => typeof pair[1] === "number")) : {},
     handovers: Array.isArray(value.handovers) ? value.handovers.filter(isHandover) : [],
+    call: value.call as AskedCall | undefined,
     transcript: value.transcript,
   };
 }

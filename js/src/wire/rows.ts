@@ -50,11 +50,7 @@ export interface Review {
   by?: string | null;
   /** nobody answered in time */
   is_timeout?: boolean | null;
-  /** of a reviewed call, by name */
-  arguments?: Record<string, unknown> | null;
-  /** the JSON schema of these */
-  parameters?: Record<string, unknown> | null;
-  /** what happens to it if nobody answers, whatever on_timeout says */
+  /** of a call of a reviewed tool: what happens to it if nobody answers, whatever on_timeout says */
   otherwise?: string | null;
   /** name of the row of a map that it is about; an answer may then serve all rows */
   row?: string | null;
@@ -348,6 +344,36 @@ export interface Range {
   author?: string | null;
 }
 
+/** One call of a reviewed tool that waits until somebody answers. */
+export interface PendingCall {
+  /** by which an answer names it */
+  id: string;
+  /** of the call */
+  span_id: string;
+  /** the tool and its arguments, shortened */
+  text: string;
+  /** the instant when it was asked about first */
+  since: string;
+  /** role of who asks for it */
+  agent?: string | null;
+  /** that it is in */
+  task?: string | null;
+  /** name of the row that it is in, in a map */
+  row?: string | null;
+  /** it was begun once before, and nobody knows whether it was done */
+  is_unknown?: boolean | null;
+}
+
+/** One what of a run waits for answers. */
+export interface Pending {
+  /** how many calls */
+  count: number;
+  /** the first of them */
+  calls: readonly PendingCall[];
+  /** the line that goes on, with {} for the answers by the ids of calls */
+  code: string;
+}
+
 /** One run, as of the latest event. What is unknown is null. */
 export interface Run {
   /** unique */
@@ -384,6 +410,8 @@ export interface Run {
   active: readonly ActiveSpan[];
   /** span_id of the reviews that nobody has answered yet */
   waiting: readonly string[];
+  /** what waits for answers after its end; null where nothing does */
+  pending?: Pending | null;
   /** the view it opens in: bars, graph, grid, messages or table */
   view?: string | null;
   /** the items or rows that are at work; null where there are none */

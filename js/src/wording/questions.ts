@@ -7,7 +7,7 @@ const ENDS: Record<string, string> = {
 };
 
 /** What happens when nobody answers. */
-export const describeTimeout = (review: Review): string => ENDS[review.on_timeout ?? ""] ?? "then it is decided without you";
+export const describeTimeout = (review: Review): string => review.otherwise ? `then ${review.otherwise}` : ENDS[review.on_timeout ?? ""] ?? "then it is decided without you";
 
 /** What is asked, in a sentence; of which row of a map. */
 export function describeQuestion(row: Row, review: Review): string {
