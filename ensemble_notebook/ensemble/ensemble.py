@@ -430,10 +430,11 @@ class Ensemble(RunnableEnsemble):
             is_: the label that counts then, of a score that gives labels.
             on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
             concurrency: the most rows that run at the same time; None: 10, or twice the number of the executor's
-                workers.
-            executor: a `concurrent.futures` executor or a Dask distributed ``Client`` that runs the rows; None: this
-                process. Functions defined in cells are sent along; models must be given as specs. An interrupt stops
-                the rows there; on an executor of another class, only if its workers see the files of this machine.
+                workers, where that is known.
+            executor: a `concurrent.futures` executor, a Dask distributed ``Client``, or an object with
+                ``submit(function, *arguments)`` whose result has ``result()``, that runs the rows; None: this process.
+                Functions defined in cells are sent along; models must be given as specs. An interrupt stops the rows
+                there; on an executor of another class, only if its workers see the files of this machine.
             attach: the columns, one name or a list, whose texts are paths of pictures and PDFs: the model is shown the
                 files. A value that is a `Path` or an image needs no word.
             resume: a `MapResult`, whose completed rows are taken over where their inputs are the same, so that new,

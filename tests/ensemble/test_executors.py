@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import pickle
+import re
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -176,8 +179,95 @@ def test_what_processes_can_not_share_is_refused(
 def test_what_needs_the_rows_here_is_refused(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="record needs the rows in this process"):
         make(make_shouter("")).map([{"word": "a"}], executor=threads, record=tmp_path / "file.yaml")
-    with pytest.raises(ValidationError, match="executor must be a concurrent"):
-        make(make_shouter("")).map([{"word": "a"}], executor="dask")
+
+
+class Plain:
+    """The least that runs rows: a thread for each, and what waits for it."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(2)
+
+    def submit(self, function: Any, *arguments: Any) -> Any:
+        return SimpleNamespace(result=self.pool.submit(function, *arguments).result)
+
+
+def test_anything_with_submit_and_result_runs_rows_e138(server: OpenAIServer) -> None:
+    ensemble = Ensemble(
+        tasks=[Task.of("Say {word}", name="say")],
+        llm=f"openai:m@{server.url}",
+        budget=Budget(max_llm_calls=4),
+        rate_limit="20/s",
+    )
+    began = time.monotonic()
+    result = ensemble.map([{"word": each} for each in "abcdef"], executor=Plain(), concurrency=2)
+    assert time.monotonic() - began >= (4 - 2) / 20
+    assert [each.status for each in result].count("completed") == 4
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert result.output is not None
+    assert find_violations(result.output.trace) == []
+
+
+def test_rows_on_any_executor_stop_and_bring_home_what_they_did_e138(tmp_path: Path) -> None:
+    file = tmp_path / "begun"
+
+    async def wait(given: TaskInput) -> str:
+        file.touch()
+        await asyncio.sleep(60)
+        return ""
+
+    tasks = [Task.of("Do {word}", name="do", handler=lambda given: "done"), Task.of("Wait", name="wait", handler=wait)]
+    ensemble = Ensemble(tasks=tasks, workflow="sequential")
+    handle = start_map(ensemble, read_map([{"word": "a"}, {"word": "b"}], executor=Plain(), concurrency=1))
+    handle._begin()
+    while not file.exists():
+        time.sleep(0.01)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result(20)
+    assert isinstance(caught.value.output, MapResult)
+    assert [each.status for each in caught.value.output] == ["interrupted", "skipped"]
+    output = caught.value.output[0].output
+    assert output is not None
+    assert output["do"].raw == "done"
+
+
+@pytest.mark.parametrize(
+    "executor, message",
+    [
+        ("dask", r"executor must be .* submit\(function, \*arguments\) .*; got str, which has no submit"),
+        (ThreadPoolExecutor, r"is a class: ThreadPoolExecutor\(\)"),
+        (SimpleNamespace(submit=asyncio.sleep), r"SimpleNamespace.submit is async"),
+    ],
+)
+def test_what_is_no_executor_is_refused_before_the_first_row_e138(executor: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        make(make_shouter("")).map([{"word": "a"}], executor=executor)
+
+
+def fail(*_: Any) -> Any:
+    raise OSError("the cluster is gone")
+
+
+@pytest.mark.parametrize(
+    "submit, message",
+    [
+        (fail, "OSError: the cluster is gone"),
+        (lambda *_: 3, r"SimpleNamespace.submit\(...\) must give an object with result\(\), got int"),
+        (
+            lambda *_: SimpleNamespace(result=lambda: None),
+            r"SimpleNamespace.submit\(...\).result\(\) must give what the function returned, got NoneType",
+        ),
+        (lambda *_: SimpleNamespace(result=fail), "OSError: the cluster is gone"),
+    ],
+)
+def test_executor_that_gives_no_result_fails_its_rows_and_keeps_no_part_of_a_limit_e138(
+    server: OpenAIServer, submit: Any, message: str
+) -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm=f"openai:m@{server.url}", rate_limit="100/s")
+    result = ensemble.map([{"word": "a"}, {"word": "b"}], executor=SimpleNamespace(submit=submit))
+    assert [each.status for each in result] == ["failed"] * 2
+    assert re.search(message, result.frame.error.iloc[0])
+    assert ensemble.run(word="here").raw == "ok"
 
 
 def test_interrupt_keeps_the_rows_that_are_home(threads: ThreadPoolExecutor, tmp_path: Path) -> None:

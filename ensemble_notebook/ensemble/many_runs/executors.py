@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import inspect
 import logging
 import os
 import tempfile
@@ -12,9 +13,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from ensemble_notebook.ensemble.many_runs.worker import hear_stop, name_start
+from ensemble_notebook.ensemble.many_runs.worker import Reply, hear_stop, name_start
 from ensemble_notebook.errors import ValidationError
 
 T = TypeVar("T")
@@ -26,19 +27,27 @@ def find_pool(executor: Any) -> Pool:
     """Wrap an executor.
 
     Raises:
-        ValidationError: it is not an executor that we know.
+        ValidationError: rows can't be submitted to it.
     """
     if isinstance(executor, concurrent.futures.Executor):
         return FuturesPool(executor)
+    name = type(executor).__name__
+    if isinstance(executor, type):
+        raise ValidationError(f"executor must be an object, and {executor.__name__} is a class: {executor.__name__}().")
     if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "nthreads"):
         if executor.asynchronous:
             raise ValidationError(
                 "executor: an asynchronous Dask client can't be used; make it with Client(...) alone."
             )
         return DaskPool(executor)
+    submit = getattr(executor, "submit", None)
+    if inspect.iscoroutinefunction(submit):
+        raise ValidationError(f"executor: {name}.submit is async; give one whose submit(...) returns at once.")
+    if callable(submit):
+        return SubmitPool(executor)
     raise ValidationError(
-        "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(), or a Dask distributed Client; "
-        f"got {type(executor).__name__}."
+        "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(), a Dask distributed Client, or "
+        f"an object with submit(function, *arguments) whose result has result(); got {name}, which has no submit."
     )
 
 
@@ -46,7 +55,7 @@ class FuturesPool:
     """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine.
 
     Attributes:
-        slots: how many rows it runs at the same time.
+        slots: how many rows it runs at the same time; None: that is not known.
         most_rows: how many of the map are under way at most, where a rate limit is divided among them.
         stop_name: what workers know the stop of the map by.
         knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
@@ -56,10 +65,10 @@ class FuturesPool:
     scorers = b""
     most_rows = 1
 
-    def __init__(self, executor: concurrent.futures.Executor) -> None:
+    def __init__(self, executor: Any) -> None:
         self._executor = executor
         self._calls: set[concurrent.futures.Future[Any]] = set()
-        self.slots = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        self.slots: int | None = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
         # Others may allow to cancel a call that runs.
         self.knows_beginnings = isinstance(
             executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
@@ -71,7 +80,7 @@ class FuturesPool:
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
         """Run a function."""
-        call = self._executor.submit(function, *arguments)
+        call: concurrent.futures.Future[T] = self._executor.submit(function, *arguments)
         self._calls.add(call)
         call.add_done_callback(self._forget)  # a method of ours, so that the file outlives the calls
         return call
@@ -89,6 +98,45 @@ class FuturesPool:
         self._calls.discard(call)
 
 
+class SubmitPool(FuturesPool):
+    """Anything with ``submit(function, *arguments)`` whose result has ``result()``, which waits.
+
+    A thread waits for each row, since nothing else is known of what was given. None of them is cancelled: those that
+    begin after a stop see its file, as those that run do, and come home with what they have spent.
+    """
+
+    def __init__(self, executor: Any) -> None:
+        super().__init__(executor)
+        if not hasattr(executor, "_max_workers"):
+            self.slots = None
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """As of a `FuturesPool`."""
+        call: concurrent.futures.Future[T] = concurrent.futures.Future()
+        call.set_running_or_notify_cancel()
+        self._calls.add(call)
+        call.add_done_callback(self._forget)
+
+        def wait() -> None:
+            try:
+                call.set_result(self._get_result(function, arguments))
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the call
+                call.set_exception(error)
+
+        threading.Thread(target=wait, name="ensemble-row", daemon=True).start()
+        return call
+
+    def _get_result(self, function: Callable[..., T], arguments: tuple[bytes, ...]) -> T:
+        name = f"{type(self._executor).__name__}.submit(...)"
+        given = self._executor.submit(function, *arguments)
+        if not callable(getattr(given, "result", None)):
+            raise TypeError(f"{name} must give an object with result(), got {type(given).__name__}")
+        returned = given.result()
+        if not isinstance(returned, Reply):
+            raise TypeError(f"{name}.result() must give what the function returned, got {type(returned).__name__}")
+        return cast(T, returned)
+
+
 class DaskPool:
     """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
 
@@ -100,7 +148,7 @@ class DaskPool:
         self._client = client
         self._calls: dict[concurrent.futures.Future[Any], Any] = {}
         self._is_stopped = False
-        self.slots = sum(client.nthreads().values()) or 1
+        self.slots: int | None = sum(client.nthreads().values()) or 1
         self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:

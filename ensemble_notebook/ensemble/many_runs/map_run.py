@@ -366,9 +366,10 @@ class _MapRun:
             tasks.append(row.with_texts(name=each.name, description=about))
         concurrency = self._map_settings.concurrency
         if concurrency is None:
-            concurrency = DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
+            slots = None if self._pool is None else self._pool.slots
+            concurrency = DEFAULT_CONCURRENCY if slots is None else _ROWS_FOR_A_SLOT * slots
         if self._pool is not None:
-            self._pool.most_rows = max(1, min(self._pool.slots, concurrency, len(to_run)))
+            self._pool.most_rows = min(self._pool.slots or concurrency, concurrency, len(to_run))
         strategy = ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST
         return self._ensemble._with_rows(tasks, error_strategy=strategy, concurrency=concurrency)
 

@@ -41,13 +41,13 @@ class MapSettings:
     Attributes:
         repeat: how often each row runs, 1 to 1,000; None: once, and the result does not number it.
         on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
-        concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
+        concurrency: the most rows at the same time; None: 10, or twice the slots of the executor, where they are known.
         resume: an earlier result whose completed rows are taken over; None: none.
         redo, anyway, answers: as of `RunSettings`, with that result.
         score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
-        executor: a `concurrent.futures` executor or a Dask client; None: this process.
+        executor: a `concurrent.futures` executor, a Dask client or another object with ``submit``; None: this process.
         attach: the columns whose texts are paths of pictures and PDFs; a single name is one.
         budget: in place of the ensemble's; None: that.
         until_clear: ends the map where the verdict on its variants is clear at this level, as 0.05, or under one of
