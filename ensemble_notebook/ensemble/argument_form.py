@@ -17,6 +17,7 @@ from ensemble_notebook.engine.agent.tool_arguments import check_given_arguments
 from ensemble_notebook.errors import show_hidden_characters
 
 LONGEST_TEXT: Final = 20_000
+LONGEST_TEXTS: Final = 200_000
 LONGEST_LINE: Final = 80
 LONGEST_ABOUT: Final = 300
 MOST_FIELDS: Final = 100
@@ -41,18 +42,20 @@ def make_form(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> li
 
 
 def _list_fields(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    named = parameters.get("properties") or {}
+    named, room = parameters.get("properties") or {}, LONGEST_TEXTS
     for name in [*named, *(each for each in arguments if each not in named)][:MOST_FIELDS]:
         schema = named.get(name)
         kind, choices = _find_kind(schema, parameters, arguments.get(name))
         whole = _write(arguments[name], kind) if name in arguments else None
         text = None if whole is None else mask_named(name, show_hidden_characters(whole))
+        most = min(LONGEST_TEXT, room)
+        room -= min(most, len(text or ""))
         about = schema.get("description") if isinstance(schema, Mapping) else None
         field = {
             "name": name,
             "kind": kind,
-            "text": text and text[:LONGEST_TEXT],
-            "left_out": max(0, len(text or "") - LONGEST_TEXT),
+            "text": text and text[:most],
+            "left_out": max(0, len(text or "") - most),
             "choices": [*choices],
             "about": mask(about)[:LONGEST_ABOUT] if isinstance(about, str) else "",
             "is_required": name in (parameters.get("required") or ()),

@@ -647,6 +647,8 @@ class EnsembleOutput(Scorable, Pickled):
         noun = first.task_noun if isinstance(first, RunStarted) else TaskNoun.TASK
         done = f"{len(self._outputs):,}/{pluralize(self.plan.total_tasks, noun)}"
         done += f", {reused} of them reused," if reused else ""
+        if self.exit_reason is ExitReason.NOBODY_TO_ASK and (waiting := len(self.pending)):
+            done += f", {pluralize(waiting, 'call')} left waiting,"
         return f"<EnsembleOutput {self.status.value}: {done} in {format_duration(self.total_duration)}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

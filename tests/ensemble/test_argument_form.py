@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.ensemble.argument_form import LONGEST_TEXT, make_form, read_form
+from ensemble_notebook.ensemble.argument_form import LONGEST_TEXT, LONGEST_TEXTS, make_form, read_form
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -91,6 +91,8 @@ def test_a_text_that_is_too_long_is_cut_and_stays_as_it_is_w165() -> None:
     given = {"order": "x" * 1_000_000, "amount": 5}
     field = make_form(given, SCHEMA)[0]
     assert (len(field["text"]), field["left_out"]) == (LONGEST_TEXT, 1_000_000 - LONGEST_TEXT)
+    many = make_form({f"k{number}": "x" * LONGEST_TEXT for number in range(300)}, {})
+    assert sum(len(each["text"]) for each in many) == LONGEST_TEXTS
     assert read_form({"amount": "6"}, given, SCHEMA) == ({**given, "amount": 6}, {})
     assert read_form({"order": "y"}, given, SCHEMA)[1] == {"order": "This can't be edited here."}
 

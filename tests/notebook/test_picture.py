@@ -390,6 +390,7 @@ def test_calls_that_wait_stand_in_text_picture_and_saved_view_with_the_line_that
     bundle = make_output_bundle(output, variable="claims")
     line = f'claims.ensemble.run(resume=claims, answers={{"{output.pending[0].id}": "approve"}})'
     assert f'‖ refund(order="<b>0[U+202E]") waits for an answer · Clerk · settle\n    {line}' in bundle["text/plain"]
+    assert repr(output).startswith("<EnsembleOutput exited_early: 0/1 task, 120 calls left waiting, in ")
     assert "‖ 115 more wait: see pending" in bundle["text/plain"]
     shown = Elements(bundle["text/html"])
     assert line in shown.text

@@ -20,7 +20,9 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.secrets import mask_start
 from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.errors import show_hidden_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
@@ -537,7 +539,7 @@ def _write_call(call: PendingCall) -> str:
     given = ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in (call.arguments or {}).items()
     )
-    text = show_hidden_characters(clean_text(f"{call.tool}({given})"))
+    text = show_hidden_characters(mask_start(mend_text(f"{call.tool}({given})"), LONGEST_CALL + 1))
     return text if len(text) <= LONGEST_CALL else f"{text[: LONGEST_CALL - 1]}…"
 
 
