@@ -522,6 +522,16 @@ def list_marks(text: str) -> dict[str, str]:
     return {match[0]: "PDF" if match["pages"] else "picture" for match in _MARK.finditer(text)}
 
 
+def list_digests(text: str) -> list[str]:
+    """The digests of the marks in a text, once each."""
+    return list(dict.fromkeys(match["digest"] for match in _MARK.finditer(text))) if _MARK_START in text else []
+
+
+def name_marks(text: str) -> str:
+    """The text with the kind of each thing in place of its mark: ``Look at [picture]``."""
+    return _MARK.sub(lambda match: f"[{'PDF' if match['pages'] else 'picture'}]", text) if _MARK_START in text else text
+
+
 def has_mark(text: str) -> bool:
     """Whether a mark stands in a text, of anything at all."""
     return _MARK_START in text and _MARK.search(text) is not None

@@ -9,7 +9,7 @@ from ensemble_notebook.domain.seams.event import Event, event
 class AttachmentAdded(Event):
     """The run has been given a picture or PDF, as an input, by a handler or by a tool; once for each.
 
-    In texts stands ``[picture sha256:...]`` or ``[PDF sha256:...]`` in its place.
+    In texts stands ``[picture sha256:...]`` or ``[PDF of 2 pages sha256:...]`` in its place.
 
     Attributes:
         digest: sha256 of its bytes, in hexadecimal digits.
@@ -28,3 +28,8 @@ class AttachmentAdded(Event):
     page_count: int | None = None
     thumbnail: str | None = None
     thumbnail_fault: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``"picture"`` or ``"PDF"``."""
+        return "picture" if self.page_count is None else "PDF"

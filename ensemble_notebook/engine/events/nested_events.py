@@ -12,7 +12,8 @@ from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, O
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 
-_KEPT_INSIDE: Final = (events.PlanMade, events.AttachmentAdded, events.Noted, events.Warned, events.BudgetWarning)
+_KEPT_INSIDE: Final = (events.PlanMade, events.Noted, events.Warned, events.BudgetWarning)
+_MOST_THUMBNAILS: Final = 1_000
 _STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
 # Names of the inner plan, which would be taken for those of the outer one.
 _UNLINKED: Final[dict[type[events.Event], dict[str, Any]]] = {
@@ -145,6 +146,8 @@ class NestedEvents:
             ended = {"status": status, "run_status": event.status, "error": event.error}
             self._run.emit(events.NestedRunEnded, **ended, duration=event.duration)
             self._run = None
+        elif isinstance(event, events.AttachmentAdded):
+            self._tell_attachment(event, self._run.parent_id)
         elif event.span_id in self._known or (
             event.parent_id in self._known and not isinstance(event, events.TaskSkipped | events.PhaseSkipped)
         ):
@@ -166,6 +169,18 @@ class NestedEvents:
                     self._tell(event, span_id=over.span_id, parent_id=stream.run_id, waited_s=waited_s)
             else:
                 self._tell(event, **_UNLINKED.get(type(event), {}))
+
+    def _tell_attachment(self, event: events.AttachmentAdded, parent_id: str | None) -> None:
+        """Tell of a picture or PDF once, however many rows of a map have it; of very many without small pictures."""
+        told = self._place.span.stream.told
+        if event.digest in told:
+            return
+        told.add(event.digest)
+        if event.thumbnail is None or len(told) <= _MOST_THUMBNAILS:
+            self._tell(event, parent_id=parent_id)
+        else:
+            fault = f"there is no thumbnail, since the run has {_MOST_THUMBNAILS:,} of them."
+            self._tell(event, parent_id=parent_id, thumbnail=None, thumbnail_fault=fault)
 
     def _leave_startup(self, span_id: str) -> OpenStartup | None:
         """The startup that is over, since nobody waits for it any more; None while others do."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.domain.attachments import hold_here
-from ensemble_notebook.domain.definitions.enums import ExitReason
+from ensemble_notebook.domain.attachments import Attachment, hold_here
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.domain.thumbnails import make_thumbnail
 from ensemble_notebook.engine import scheduler_messages as messages
 from ensemble_notebook.engine.agent.preparation import CLOSING_LIMIT_S
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream
@@ -27,6 +29,15 @@ from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.task_timer import TimedAround
 
 CANCELLATION_LIMIT_S: Final = 0.5
+THUMBNAIL_LIMIT_S: Final = 5.0
+
+
+_making: Final = threading.Lock()
+
+
+def _make_thumbnail(attachment: Attachment) -> tuple[str | None, str]:
+    with _making:
+        return make_thumbnail(attachment)
 
 
 class Driver:
@@ -92,6 +103,7 @@ class Driver:
             services, self._spans, self._runner, self.result, self._node_tasks, advance, self.close
         )
         self._stream = stream
+        self._thumbnails: dict[str, tuple[Attachment, asyncio.Task[None]]] = {}
         self._is_stopping = False
         self.is_concluded = False
         self._is_abandoned = False
@@ -110,7 +122,7 @@ class Driver:
         hold_here(attachments)
         try:
             self._spans.emit_run_started()
-            attachments.hear(self._spans.emit_attachment)
+            attachments.hear(self._hear_attachment)
             self._runner.begin()
             self._act(self._advance, messages.RunStartRequested())
             if self._parent is not None:
@@ -124,6 +136,7 @@ class Driver:
             self.result.exit_reason = ExitReason.ERROR
             raise
         finally:
+            await self._end_thumbnails()
             self._conclude()
             is_whole = self.result.exit_reason is ExitReason.COMPLETED
             await self._runner.close_tools(CLOSING_LIMIT_S if is_whole else CANCELLATION_LIMIT_S)
@@ -137,6 +150,33 @@ class Driver:
                 attachments.close(keeps=self._spec.row is None and self._parent is None)
                 del self._executor, self._runner, self._node_tasks
         return self.result
+
+    def _hear_attachment(self, attachment: Attachment) -> None:
+        """The run has been given a picture or PDF, by any thread."""
+        call_on_loop(self._loop, self._begin_thumbnail, attachment)
+
+    def _begin_thumbnail(self, attachment: Attachment) -> None:
+        if attachment.digest not in self._thumbnails:
+            self._thumbnails[attachment.digest] = attachment, self._loop.create_task(self._tell_attachment(attachment))
+
+    async def _tell_attachment(self, attachment: Attachment) -> None:
+        """Tell of it once there is a small one: made on a thread, since pixels take long, while the task goes on."""
+        is_textless = self._spec.capture_mode is CaptureMode.METADATA
+        small = (None, "") if is_textless else await asyncio.to_thread(_make_thumbnail, attachment)
+        self._spans.emit_attachment(attachment, *small)
+
+    async def _end_thumbnails(self) -> None:
+        """Wait for those that are being made; of what takes too long is told without one."""
+        if not self._thumbnails:
+            return
+        is_whole = self.result.exit_reason is ExitReason.COMPLETED
+        tasks = [task for _, task in self._thumbnails.values()]
+        await asyncio.wait(tasks, timeout=THUMBNAIL_LIMIT_S if is_whole else CANCELLATION_LIMIT_S)
+        for attachment, task in self._thumbnails.values():
+            if not task.done():
+                task.cancel()
+                self._spans.emit_attachment(attachment, None, "there is no thumbnail, since the run was over first.")
+        self._thumbnails.clear()
 
     def close(self, reason: ExitReason, words: str) -> None:
         """Let what runs finish and start nothing new; why it was closed first counts, also in words."""

@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ensemble_notebook.domain.attachments import Attachment, read_attachment
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
 from ensemble_notebook.domain.events import AttachmentAdded, Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.value_text import mend_text, write_whole
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.events.thumbnails import make_thumbnail
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.errors import BudgetExceededError
@@ -171,11 +170,10 @@ class RunSpans:
         for message in spec.warnings:
             self.warn(message)
 
-    def emit_attachment(self, attachment: Attachment) -> None:
-        """The run has been given a picture or PDF."""
-        is_textless = self._spec.capture_mode is CaptureMode.METADATA
-        thumbnail, fault = (None, "") if is_textless else make_thumbnail(attachment)
-        self.run.emit(
+    def emit_attachment(self, attachment: Attachment, thumbnail: str | None, fault: str) -> None:
+        """The run has been given a picture or PDF, of which there is a small one, or not."""
+        self.run.emit_once(
+            attachment.digest,
             AttachmentAdded,
             digest=attachment.digest,
             media_type=attachment.media_type,

@@ -83,6 +83,11 @@ def tag(name: str, *parts: str, style: str = "", **attributes: str) -> Html:
     return Html(f"<{name}{said}>{join(*parts)}</{name}>")
 
 
+def image(source: str, words: str, style: str) -> Html:
+    """A picture, and what it is for those who don't see it. Its source is our own."""
+    return Html(f'<img src="{escape(source)}" alt="{escape_text(words)}" style="{escape(style)}">')
+
+
 def faint(text: str) -> Html:
     """A text that is looked at last; an empty one stays empty."""
     return tag("span", text, style=FAINT) if text else Html()

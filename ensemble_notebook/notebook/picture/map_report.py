@@ -1,6 +1,6 @@
 """The report of a map (T13): the verdict first, then its rows, the variants of each side by side.
 
-A cell of a million characters, a picture or an object of anybody is a text that is cut; all of it is in the table that
+A cell of a million characters or an object of anybody is a text that is cut; all of it is in the table that
 `result.export` writes.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.attachments import find_mark
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
 from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
@@ -26,6 +27,7 @@ from ensemble_notebook.notebook.picture.report import (
     name_run,
     scrolled,
     section,
+    write_attached,
     write_definition,
     write_head,
     write_models,
@@ -63,7 +65,9 @@ def write_map_report(result: MapResult, trace: ExecutionTrace, chart: Chart) -> 
     row_plan = None if plan is None else plan.row_plan
     return Report(
         title=name_run(trace),
-        before=html.join(write_head(trace, chart), *_write_verdict(result), write_question(trace), _write_rows(result)),
+        before=html.join(
+            write_head(trace, chart), *_write_verdict(result), write_question(trace), _write_rows(result, trace)
+        ),
         after=html.join(*write_team(trace, row_plan), write_models(trace), write_definition(trace, row_plan)),
     )
 
@@ -93,7 +97,10 @@ def _compare(result: MapResult, score: str) -> html.Html:
 # --- The rows ---------------------------------------------------------------------------------------------------------
 
 
-def _write_rows(result: MapResult) -> html.Html:
+_THUMBNAIL_POINTS: Final = 96
+
+
+def _write_rows(result: MapResult, trace: ExecutionTrace) -> html.Html:
     """A line for each row and repeat, with the inputs, and each variant's answer and scores."""
     if not result._shows_texts:
         return section("Rows", html.tag("p", NO_TEXTS))
@@ -127,13 +134,18 @@ def _write_rows(result: MapResult) -> html.Html:
         yield mask(" · ".join(map(str, row.index)) if isinstance(row.index, tuple) else str(row.index))
         if repeats:
             yield str(row.repeat)
-        yield from (_write_value(values[first][each], longest) for each in inputs)
+        for each in inputs:
+            value = values[first][each]
+            text = value if isinstance(value, str) else find_mark(value) or ""
+            yield write_attached(trace, text, _THUMBNAIL_POINTS) or _write_value(value, longest)
         for variant in variants:
             place = places.get(variant)
             if place is None:
                 yield from [""] * (1 + len(scores))
                 continue
-            yield _write_answer(result.rows[place], values[place], answers, longest, currency)
+            answer = _write_answer(result.rows[place], values[place], answers, longest, currency)
+            shown = write_attached(trace, " ".join(str(values[place][each]) for each in answers), _THUMBNAIL_POINTS)
+            yield html.join(answer, shown)
             yield from (_write_score(values[place][each], longest) for each in scores)
 
     table = cards(heads, (tuple(write_line(places)) for places in shown), is_short=False)

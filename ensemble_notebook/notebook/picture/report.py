@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from ensemble_notebook.domain.attachments import name_marks
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
+from ensemble_notebook.domain.thumbnails import shrink_thumbnail
 from ensemble_notebook.domain.wording import UNKNOWN, format_count, format_moment, format_money, format_zone
 from ensemble_notebook.notebook.picture import html_table as html
 from ensemble_notebook.notebook.picture.answer_picture import make_answer_bundle
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart
 from ensemble_notebook.notebook.picture.plan_picture import draw_plan
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.timeline.pictures import pack_pictures
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
@@ -95,7 +98,18 @@ def write_question(trace: ExecutionTrace) -> html.Html:
     tasks = () if trace.plan is None or trace.kind is RunKind.MAP else trace.plan.tasks
     if not told and len(tasks) == 1:
         told = [(tasks[0].name, tasks[0].description)]
-    return section("Question", _list_terms(told)) if told else html.Html()
+    return section("Question", _list_terms(told, trace)) if told else html.Html()
+
+
+def write_attached(trace: ExecutionTrace, text: str, most_points: int = 240) -> html.Html:
+    """The pictures and PDFs whose marks stand in a text, each so wide and high; nothing where there are none (W167)."""
+    figures = []
+    for words, thumbnail in pack_pictures(trace._fold, text).values():
+        picture = shrink_thumbnail(thumbnail, 2 * most_points) if thumbnail else None
+        style = f"display:block;max-width:{most_points}px;max-height:{most_points}px"
+        shown = html.image(f"data:image/webp;base64,{picture}", words or "", style) if picture else html.Html()
+        figures.append(html.tag("figure", shown, html.faint(words or ""), style="margin:0"))
+    return html.join(*figures)
 
 
 def _write_answer(trace: ExecutionTrace, output: EnsembleOutput | None, chart: Chart) -> html.Html:
@@ -103,7 +117,7 @@ def _write_answer(trace: ExecutionTrace, output: EnsembleOutput | None, chart: C
     author = "" if final is None else " · ".join(filter(None, [final.agent_role, final.name]))
     bundle = make_answer_bundle(output, None, "output", author=author, longest=LONGEST_ANSWER)
     if bundle is not None:
-        return section("Answer", html.Html(bundle["text/html"]))
+        return section("Answer", html.Html(bundle["text/html"]), write_attached(trace, final.raw if final else ""))
     if trace.capture_mode is CaptureMode.METADATA:
         return section("Answer", html.tag("p", NO_TEXTS))
     if trace.status in _STILL:
@@ -242,11 +256,14 @@ def _describe_task(task: PlannedTask) -> Iterator[tuple[str, str]]:
     yield from ((name.replace("_", " "), str(value)) for name, value in told.items() if value not in (None, ""))
 
 
-def _list_terms(told: Iterable[tuple[str, str]]) -> html.Html:
-    return html.tag(
-        "dl",
-        *(part for name, text in told for part in (html.tag("dt", name), html.tag("dd", cut(text, LONGEST_TEXT)))),
-    )
+def _list_terms(told: Iterable[tuple[str, str]], trace: ExecutionTrace | None = None) -> html.Html:
+    """Names and texts; with the pictures of the texts, where the trace that has them is given."""
+    parts = []
+    for name, text in told:
+        pictures = html.Html() if trace is None else write_attached(trace, text)
+        is_picture = pictures and name_marks(text) in ("[picture]", "[PDF]")
+        parts += [html.tag("dt", name), html.tag("dd", "" if is_picture else cut(text, LONGEST_TEXT), pictures)]
+    return html.tag("dl", *parts)
 
 
 def cut(text: str, longest: int) -> str:

@@ -84,6 +84,7 @@ class TraceFold(EventFold):
         chain: what made the run as long as it was, see `critical`; empty before the end.
         earlier: what the runs took that this one goes on with; None where there are none.
         task_noun: what views call its tasks.
+        attachments: the pictures and PDFs that it has, by digest, in order of appearance.
         row_inputs: of a map: names of what each row has under all variants; empty where no texts are kept.
         summary: what views say of it, in place of what happened; None for a run.
         note: what is being prepared, e.g. a model that is loading; None once it is ready, or after the end.
@@ -98,6 +99,7 @@ class TraceFold(EventFold):
         self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
         self.run_id: str = ""
+        self.attachments: dict[str, ev.AttachmentAdded] = {}
         self.name: str | None = None
         self.declared_name: str | None = None
         self.workflow: str | None = None
@@ -301,6 +303,10 @@ class TraceFold(EventFold):
             self.taken_over[made.span_id] = made
             self.tree.touch(made)
         self._scores.learn_rows(plan)
+
+    @on(ev.AttachmentAdded)
+    def _on_attachment_added(self, event: ev.AttachmentAdded) -> None:
+        self.attachments.setdefault(event.digest, event)
 
     @on(ev.Noted)
     def _on_noted(self, event: ev.Noted) -> None:

@@ -15,9 +15,10 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.timeline.pictures import fit_pictures
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_texts
 from ensemble_notebook.trace.timeline.span_details import has_details, index_handovers, to_details
-from ensemble_notebook.trace.timeline.table_cells import make_cells
+from ensemble_notebook.trace.timeline.table_cells import list_pictured, make_cells
 
 LONGEST_TEXTS: Final = (20_000, 4_000)
 """How much there is of each text: as much as live where all of it fits, else less."""
@@ -31,6 +32,7 @@ ROW_SHARE: Final = 0.6
 CELL_SHARE: Final = 0.15
 SHORT_CELL: Final = 0.4
 """How much of a saved view the cells of the table of a map may take, and of each text in them there is so much less."""
+PICTURE_SHARE: Final = 0.3
 MOST_ROWS: Final = 4_000
 MOST_FRAMES: Final = 700
 FIRST_TRY: Final = 1_700
@@ -60,6 +62,10 @@ def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence
     if fold.task_noun.is_run:
         saved["cells"] = _fit_cells(fold, kept, int(max_bytes * CELL_SHARE))
         size += measure_bytes(saved["cells"])
+    if fold.attachments:
+        digests = chain(list_pictured(saved.get("cells", ())), fold.attachments)
+        saved["pictures"] = fit_pictures(fold, digests, int(max_bytes * PICTURE_SHARE))
+        size += measure_bytes(saved["pictures"]) + 14
     wanted = [span for span in kept if has_details(fold, span)]
     for longest in LONGEST_TEXTS:
         saved["details"], saved["texts"] = _fit_details(fold, wanted, room - size, longest)

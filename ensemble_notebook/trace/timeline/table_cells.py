@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import list_digests, name_marks
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.outputs.secrets import is_secret_name, mask_start
 from ensemble_notebook.domain.planning.map_design import write_value
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.clean_text import clean_value
+from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 
 LONGEST_ANSWER: Final = 240
 LONGEST_INPUT: Final = 120
@@ -37,7 +39,8 @@ def make_cells(fold: TraceFold, span_ids: Iterable[Any], share: float = 1.0) -> 
 
     Returns:
         Of each the id, the first words of its answer or None, a number that is the same where answers are the same, and
-        the values of the inputs, in the order of the run's ``row_inputs``.
+        the values of the inputs, in the order of the run's ``row_inputs``; where pictures stand in these, their digests
+        by place, that in the answer as ``"answer"``.
     """
     cells = []
     for span_id in span_ids:
@@ -46,11 +49,33 @@ def make_cells(fold: TraceFold, span_ids: Iterable[Any], share: float = 1.0) -> 
             continue
         given = {} if span.planned_row is None else span.planned_row.inputs
         inputs = [_to_input(name, given.get(name), share) for name in fold.row_inputs] if given else []
+        pictures: dict[str, str] = {}
+        if fold.attachments:
+            for place, name in enumerate(fold.row_inputs if given else ()):
+                inputs[place] = _take_picture(fold, given.get(name), str(place), pictures) or inputs[place]
+            _take_picture(fold, span.output, "answer", pictures)
         text = None if fold.capture_mode is CaptureMode.METADATA else span.output
         digest = None if text is None else zlib.crc32(text.encode(errors="surrogatepass"))
-        answer = None if text is None else _cut(_read_answer(text), int(LONGEST_ANSWER * share))
-        cells.append([span_id, answer, digest, inputs])
+        answer = None if text is None else _cut(name_marks(_read_answer(text)), int(LONGEST_ANSWER * share))
+        cells.append([span_id, answer, digest, inputs, *([pictures] if pictures else [])])
     return cells
+
+
+def list_pictured(cells: Iterable[list[Any]]) -> Iterator[str]:
+    """The digests of the pictures in cells."""
+    for cell in cells:
+        yield from cell[4].values() if len(cell) > 4 else ()
+
+
+def _take_picture(fold: TraceFold, value: Any, place: str, pictures: dict[str, str]) -> str | None:
+    """Note the first picture or PDF in a value, and give the words to read in place of its mark."""
+    digests = list_digests(value) if isinstance(value, str) else []
+    found = next((fold.attachments[each] for each in digests if each in fold.attachments), None)
+    if found is None:
+        return None
+    pictures[place] = found.digest
+    path = name_marks(value).removesuffix(f"[{found.kind}]").strip()  # of a file its name is enough
+    return _cut(clean_text(PurePath(path).name or found.file_name), LONGEST_INPUT) or f"[{found.kind}]"
 
 
 def _read_answer(text: str) -> str:

@@ -43,13 +43,14 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     RUN,
     VERSION,
 )
+from ensemble_notebook.trace.timeline.pictures import pack_digests, pack_pictures
 from ensemble_notebook.trace.timeline.playhead import Point, make_series, pack_series, row_at, run_at
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
 from ensemble_notebook.trace.timeline.run_graph import GraphMemory, make_run_graphs
 from ensemble_notebook.trace.timeline.run_sentence import describe_run, find_manager
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
-from ensemble_notebook.trace.timeline.table_cells import MOST_CELLS, make_cells
+from ensemble_notebook.trace.timeline.table_cells import MOST_CELLS, list_pictured, make_cells
 from ensemble_notebook.trace.timeline.transcript_messages import WHOLE_RUN, pack_transcript
 
 SAVED_BYTES: Final = 200_000
@@ -254,7 +255,8 @@ class TimelineMessages:
         with self._fold.lock:
             if span_id == WHOLE_RUN:
                 return {"kind": "details", "span_id": span_id, "transcript": pack_transcript(self._fold)}
-            return to_details(self._fold, span_id)
+            details = to_details(self._fold, span_id)
+            return details | ({"pictures": pictures} if (pictures := pack_pictures(self._fold, details)) else {})
 
     def make_piece(self, span_id: str, field: str, start: int) -> dict[str, Any]:
         """More of a text that was too long for the details: a piece of it, from character `start` on."""
@@ -270,7 +272,10 @@ class TimelineMessages:
     def make_cells(self, span_ids: Iterable[Any]) -> dict[str, Any]:
         """What stands in the cells of the table of a map (W153): of at most `MOST_CELLS` of these spans."""
         with self._fold.lock:
-            return {"kind": "cells", "cells": make_cells(self._fold, islice(span_ids, MOST_CELLS))}
+            cells: list[Any] = make_cells(self._fold, islice(span_ids, MOST_CELLS))
+            if pictures := pack_digests(self._fold, list_pictured(cells)):
+                cells.insert(0, pictures)
+            return {"kind": "cells", "cells": cells}
 
     def make_graph(self) -> dict[str, Any]:
         """The run as a graph (W32): for a view that shows it, which asks again when there is more to be shown."""

@@ -3,6 +3,7 @@
 import type { ComponentChildren, VNode } from "preact";
 import { CopyButton } from "../elements/copy-button";
 import { Icon, iconOf } from "../elements/icon";
+import { findPictures, Pictures, shortenMarks } from "../elements/pictures";
 import { TextBlock } from "../elements/text-block";
 import type { View } from "../view/view";
 import type { Failure, Row } from "../wire/rows";
@@ -23,8 +24,16 @@ export function TextSection({ title, name, words, kind, isGrowing }: {
 
 type Kind = "prose" | "code" | "plain" | undefined;
 
-export const Words = ({ words, kind, isGrowing }: { words: SpanText; kind?: Kind; isGrowing?: boolean | undefined }): VNode =>
-  <TextBlock {...words} kind={kind} isGrowing={isGrowing} />;
+/** A text, and under it the pictures that stand in it. */
+export function Words({ words, kind, isGrowing }: { words: SpanText; kind?: Kind; isGrowing?: boolean | undefined }): VNode {
+  const text = isGrowing ? words.text : shortenMarks(words.text);
+  return (
+    <>
+      <TextBlock {...words} text={text} length={words.length - words.text.length + text.length} kind={kind} isGrowing={isGrowing} />
+      <Pictures pictures={findPictures(words.text, words.pictures)} />
+    </>
+  );
+}
 
 export const FailureNote = ({ error }: { error: Failure }): VNode => (
   <div class="et-failure" role="note">

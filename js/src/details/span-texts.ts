@@ -17,6 +17,8 @@ export interface SpanText {
   readonly restIs: string;
   /** All of it, or as much as can be had. */
   readonly load: () => Promise<string>;
+  /** What the marks in it stand for, by digest. */
+  readonly pictures: unknown;
 }
 
 export class SpanTexts {
@@ -36,6 +38,7 @@ export class SpanTexts {
       length,
       onMore: canLoad ? () => connection.post({ kind: "piece", span_id: this.span, field, from: text.length }) : undefined,
       restIs: connection === null ? "not in the saved copy" : "the kernel is gone",
+      pictures: this.details?.pictures ?? this.store.details("*")?.pictures,
       load: async () => (canLoad ? this.#load(field, beginning, length) : text),
     };
   }

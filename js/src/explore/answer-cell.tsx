@@ -2,6 +2,7 @@
 
 import type { VNode } from "preact";
 import { Icon, iconOf } from "../elements/icon";
+import { Thumbnail } from "../elements/pictures";
 import { stateOfRow } from "../store/row-state";
 import type { Store } from "../store/store";
 import type { Row } from "../wire/rows";
@@ -39,6 +40,7 @@ export function AnswerCell({ row, text, store, measure, bounds, missing }: Props
       ) : typeof value === "number" ? (
         <span class="et-mark" data-look="number" style={{ "--et-share": `${Math.round(100 * shareOf(value, bounds))}%` }}>{sayAmount(store, value, measure)}</span>
       ) : <span class="et-mark" data-look="word" title={value}>{value}</span>}
+      {text?.pictures.answer && <Thumbnail picture={text.pictures.answer} />}
       <q data-quiet={!isSaid} data-failed={row.status === "error"} title={words}>{words}</q>
     </>
   );

@@ -3,6 +3,7 @@
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Thumbnail } from "../elements/pictures";
 import { choose, remembered } from "../elements/remembered";
 import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
@@ -235,8 +236,10 @@ export function AnswerTable({ view, connection, prefix }: Props) {
               <div key={at % shown.length} class="et-tr" role="row" aria-rowindex={at + 2} aria-selected={isDragged(at) || isWhole} data-line={at} data-dimmed={brightCells !== null && !brightCells.has(at)} style={{ ...style, top: `${at * LINE}px` }}>
                 <span id={idAt(at, 0)} data-at={0} role="rowheader" data-cursor={isAt(cursor, at, 0)} title={line.name}>{line.title}</span>
                 {inputs.map((input, column) => {
-                  const value = given ? asker.textOf(given).inputs[input.at] : null;
-                  return <span key={input.name} id={idAt(at, column + 1)} data-at={column + 1} role="gridcell" data-number={typeof value === "number"} data-cursor={isAt(cursor, at, column + 1)} title={sayGiven(value)}>{sayGiven(value)}</span>;
+                  const told = given && asker.textOf(given);
+                  const value = told?.inputs[input.at];
+                  const picture = told?.pictures[input.at];
+                  return <span key={input.name} id={idAt(at, column + 1)} data-at={column + 1} role="gridcell" data-number={typeof value === "number"} data-cursor={isAt(cursor, at, column + 1)} title={sayGiven(value)}>{picture && <Thumbnail picture={picture} />}{sayGiven(value)}</span>;
                 })}
                 {line.cells.map((row, column) => (
                   <span key={`=${all.columns[column]}`} id={idAt(at, firstAnswer + column)} data-at={firstAnswer + column} role="gridcell" data-answer aria-selected={row !== undefined && chosen.has(row.span_id)} data-cursor={isAt(cursor, at, firstAnswer + column)}>

@@ -35,7 +35,7 @@ it("asks once for what is seen, a page at a time, the newest sight first (W153)"
   asker.want(rows.slice(100, 120));
   vi.advanceTimersByTime(100);
   expect(asked().length).toBe(1);
-  expect(asker.textOf(rows[101] as (typeof rows)[number])).toEqual({ answer: "Words of r101", digest: 7, inputs: ["Paris", 1, null] });
+  expect(asker.textOf(rows[101] as (typeof rows)[number])).toEqual({ answer: "Words of r101", digest: 7, inputs: ["Paris", 1, null], pictures: {} });
   asker.want(rows);
   vi.advanceTimersByTime(100);
   expect(asked()[1]?.length).toBe(400);
@@ -67,4 +67,14 @@ it("has the words of the details where no kernel is, and asks nobody (W153)", ()
   alone.want(rows);
   vi.advanceTimersByTime(100);
   expect([alone.isAlone, asked().length, alone.textOf(rows[1] as (typeof rows)[number]).answer, alone.textOf(rows[2] as (typeof rows)[number]).answer]).toEqual([true, 0, "as it was saved", null]);
+});
+
+it("has the pictures of cells by their places, each of which comes once in a message or was saved (W167)", () => {
+  const [live, saved] = ["a".repeat(64), "b".repeat(64)];
+  connection.receive({ kind: "details", span_id: "*", pictures: { [saved]: ["b.png", null] } });
+  connection.receive({ kind: "cells", cells: [{ [live]: ["a.png", "UklGRiQAAABXRUJQ"] }, ["r1", "Red.", 1, ["a.png", 7], { 0: live, answer: saved, 1: "none" }], ["r2", "Red.", 1, ["a.png", 8], { 0: live }]] });
+  asker.take();
+  const picture = { digest: live, caption: "a.png", thumbnail: "UklGRiQAAABXRUJQ" };
+  expect(asker.textOf(rows[1] as (typeof rows)[number]).pictures).toEqual({ 0: picture, answer: { digest: saved, caption: "b.png", thumbnail: null } });
+  expect(asker.textOf(rows[2] as (typeof rows)[number]).pictures).toEqual({ 0: picture });
 });

@@ -1,6 +1,7 @@
 // Asks the kernel for what stands in the cells that are seen (W153), in pages, and again once they are over. A view without a
 // kernel has what was saved. Whoever shows cells says which ones, each time it draws.
 
+import { type Picture, pictureOf } from "../elements/pictures";
 import type { KernelConnection } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { Row } from "../wire/rows";
@@ -14,6 +15,8 @@ export interface CellText {
   readonly digest: number | null;
   /** What the row was given, in the order of the run's inputs. */
   readonly inputs: readonly Given[];
+  /** The pictures in them, by their places among the inputs, and that of the answer as `answer`. */
+  readonly pictures: Readonly<Record<string, Picture>>;
 }
 
 /** Cells of one question, and how long it waits: a scroll passes many rows. */
@@ -21,10 +24,11 @@ const PAGE = 400;
 const SOON_MS = 40;
 /** After so long without an answer it is asked again: a busy kernel keeps all questions until it has time. */
 const WAIT_MS = 5000;
-const EMPTY: CellText = { answer: null, digest: null, inputs: [] };
+const EMPTY: CellText = { answer: null, digest: null, inputs: [], pictures: {} };
 
 export class CellAsker {
   readonly #known = new Map<string, CellText>();
+  readonly #pictures: Record<string, unknown> = {};
   /** How far each span was when its cell was asked for. */
   readonly #asked = new Map<string, string>();
   #wanted: readonly Row[] = [];
@@ -80,7 +84,10 @@ export class CellAsker {
     const hasCome = this.#read < cells.length;
     for (; this.#read < cells.length; this.#read += 1) {
       const page = cells[this.#read];
-      for (const cell of Array.isArray(page) ? page : []) this.#keep(cell);
+      for (const cell of Array.isArray(page) ? page : []) {
+        if (Array.isArray(cell)) this.#keep(cell);
+        else Object.assign(this.#pictures, cell); // before the cells that name them
+      }
     }
     if (!hasCome) return;
     this.version += 1;
@@ -88,13 +95,19 @@ export class CellAsker {
     this.#open = [];
   }
 
-  #keep(cell: unknown): void {
-    if (!Array.isArray(cell) || typeof cell[0] !== "string") return;
-    const [span, answer, digest, inputs] = cell;
+  #keep(cell: readonly unknown[]): void {
+    if (typeof cell[0] !== "string") return;
+    const [span, answer, digest, inputs, shown] = cell as [string, ...unknown[]];
+    const pictures: Record<string, Picture> = {};
+    for (const [place, name] of Object.entries(Object(shown))) {
+      const picture = pictureOf(this.#pictures, `${name}`) ?? pictureOf(this.store.details("*")?.pictures, `${name}`);
+      if (picture) pictures[place] = picture;
+    }
     this.#known.set(span, {
       answer: typeof answer === "string" ? answer : null,
       digest: typeof digest === "number" ? digest : null,
       inputs: Array.isArray(inputs) ? inputs.map((each: unknown) => (typeof each === "string" || typeof each === "number" || typeof each === "boolean" ? each : null)) : [],
+      pictures,
     });
   }
 }

@@ -11,7 +11,7 @@ const TEXTS = new Map<string, CellText>();
 
 function cell(variant: string, line: number, text: [answer: string | null, digest: number | null, ...inputs: Given[]], more: Partial<Row> = {}): Row {
   const span_id = `${variant}${line}`;
-  TEXTS.set(span_id, { answer: text[0], digest: text[1], inputs: text.slice(2) as Given[] });
+  TEXTS.set(span_id, { answer: text[0], digest: text[1], inputs: text.slice(2) as Given[], pictures: {} });
   return row({ span_id, kind: "task", parent_id: "run", name: `${variant}/row ${line}`, variant, line, start_ms: 0, end_ms: 100 * (line + 1), ...more });
 }
 

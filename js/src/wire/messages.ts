@@ -42,6 +42,8 @@ export interface Details {
   call?: AskedCall | undefined;
   /** Of the whole run, which is asked for as `*`: who says what (W120), as the kernel packed it: read once it is shown. */
   transcript?: unknown;
+  /** What marks in its texts stand for, by digest, as the kernel packed it; of the whole run, in a saved view, all that it keeps (W167). */
+  pictures?: unknown;
 }
 
 /** One argument of a call, as a field of a form (W165). */

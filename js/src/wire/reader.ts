@@ -259,5 +259,6 @@ function readDetails(span_id: string, value: JsonObject, texts: readonly string[
     handovers: Array.isArray(value.handovers) ? value.handovers.filter(isHandover) : [],
     call: value.call as AskedCall | undefined,
     transcript: value.transcript,
+    pictures: value.pictures,
   };
 }
