@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeVar
 
@@ -29,12 +30,16 @@ T = TypeVar("T")
 LONGEST_RESULT: Final = 100_000
 """So many characters of what a server says go to a model."""
 
+METHOD_NOT_FOUND: Final = -32601
+"""The code of an error of `mcp` for a request that a server knows nothing of."""
+
 _LONGEST_NAME: Final = 60
 _MOST_TOLD: Final = 10
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _PLAIN: Final = re.compile(r"\{\+?(\w+)\}")
+_TEXT_TYPES: Final = ("text/", "application/json")
 _OPTIONAL: Final = ("?", "&")
 
 
@@ -57,6 +62,11 @@ class McpReader(ToolSession, Protocol):
 
     def write(self, content: Sequence[Any]) -> str:
         """What a model should read of parts of a message, cut where it is too long."""
+
+
+def get_code(error: BaseException | None) -> object:
+    """The code of an error of the protocol; None of another one."""
+    return getattr(getattr(error, "error", None), "code", None)
 
 
 def to_tool_name(name: str) -> str:
@@ -186,7 +196,7 @@ class McpResource(_McpInput):
         except EnsembleError as error:
             raise await self._explain(error, reader, uri) from error
         told, contents = f"{uri} of {self.label}", answer.contents
-        if len(contents) == 1 and not hasattr(contents[0], "text"):
+        if len(contents) == 1 and _find_text(contents[0]) is None:
             value = self._read_attachment(contents[0], told)
             return ReadInput(
                 value=value, told=told, size=f"{value.media_type}, {len(value.data):,} bytes", attachments=(value,)
@@ -203,7 +213,10 @@ class McpResource(_McpInput):
         Raises:
             ValidationError: it is something else, or too large.
         """
-        data = b64decode(content.blob)
+        try:
+            data = b64decode(content.blob, validate=True)
+        except ValueError as error:
+            raise ValidationError(f"{told} is not written as base64, which the protocol wants: {error}.") from error
         if (media_type := find_media_type(data)) is None:
             raise ValidationError(
                 f"{told} is {content.mime_type or 'binary'} ({len(data):,} bytes), which is neither text nor a picture "
@@ -257,6 +270,9 @@ class McpResource(_McpInput):
             return error
         if uri in offered:
             return error
+        if not offered and get_code(error.__cause__) == METHOD_NOT_FOUND:
+            tools = ", ".join(each.name for each in reader.tools) or "none"
+            return ValidationError(f"T{self.label[1:]} has no resources. Its tools: {tools}.")
         hint = did_you_mean(uri, offered)
         return ValidationError(f"{error}{hint} {_list_offered('resources', offered)}")
 
@@ -452,17 +468,26 @@ def _list_offered(kind: str, names: Iterable[str]) -> str:
     return f"Its {kind}: {', '.join(map(make_readable, told[:_MOST_TOLD])) or 'none'}{more}."
 
 
+def _find_text(content: Any) -> str | None:
+    """The text of a content, also of one that is sent as bytes; None of all else."""
+    if isinstance(text := getattr(content, "text", None), str):
+        return text
+    if str(getattr(content, "mime_type", None)).startswith(_TEXT_TYPES):
+        with suppress(ValueError):  # neither base64 nor UTF-8
+            return b64decode(getattr(content, "blob", "?"), validate=True).decode()
+    return None
+
+
 def _write_parts(reader: McpReader, parts: Iterable[Any]) -> tuple[list[str], tuple[Attachment, ...]]:
     """Contents of a resource or message as texts, and the pictures and PDFs of which marks stand in them."""
     attachments: list[Attachment] = []
     with held_by_run() as held:
         held.hear(attachments.append)
-        texts = [
-            text
-            if isinstance(text := getattr(each, "text", None), str)
-            else reader.write([each if hasattr(each, "type") else SimpleNamespace(type="resource", resource=each)])
-            for each in parts
-        ]
+        texts = []
+        for each in parts:
+            text = _find_text(getattr(each, "resource", each))
+            part = each if hasattr(each, "type") else SimpleNamespace(type="resource", resource=each)
+            texts.append(reader.write([part]) if text is None else text)
     return texts, tuple(attachments)
 
 

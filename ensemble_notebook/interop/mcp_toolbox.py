@@ -37,9 +37,11 @@ from ensemble_notebook.domain.outputs.secrets import MASK, is_secret_name, mask,
 from ensemble_notebook.errors import EnsembleError, MissingPackageError, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.interop.mcp_inputs import (
     LONGEST_RESULT,
+    METHOD_NOT_FOUND,
     McpPrompt,
     McpResource,
     T,
+    get_code,
     make_prompt,
     make_resource,
     to_tool_name,
@@ -56,7 +58,6 @@ _NAMED_INSIDE: Final = re.compile(r"""(?<![\w-])((?:[\w-]+\s*[=:]|--?[\w-]+\s)\s
 _TASK_ONLY: Final = "is run as a task of MCP alone (taskSupport), which nothing here does"
 _CONNECTION_CLOSED: Final = -32000
 """The code of an error of `mcp` for a server that is gone."""
-_METHOD_NOT_FOUND: Final = -32601
 
 
 def mcp_tools(
@@ -397,7 +398,7 @@ class McpSession:
         except TimeoutError:
             raise EnsembleError(f"{self._connection.name} {what} within {self._connection.timeout_s:g} s.") from None
         except Exception as error:
-            is_gone = _get_code(error) == _CONNECTION_CLOSED
+            is_gone = get_code(error) == _CONNECTION_CLOSED
             raise EnsembleError(self._explain(error, "has ended" if is_gone else what, quotes=is_gone)) from error
 
     async def list_all(self, kind: str) -> list[Any]:
@@ -512,7 +513,7 @@ class McpSession:
         try:
             result = await self._client.call_tool(name, arguments, read_timeout_seconds=self._connection.timeout_s)
         except Exception as error:  # noqa: BLE001 - from the protocol or the transport, whatever they raise
-            is_gone = _get_code(error) == _CONNECTION_CLOSED
+            is_gone = get_code(error) == _CONNECTION_CLOSED
             what = f"has ended in a call of {name!r}" if is_gone else f"did not do the call of {name!r}"
             return ToolResult.failure(self._explain(error, what, quotes=is_gone))
         finally:
@@ -567,18 +568,13 @@ async def _list_all(client: Any, kind: str) -> list[Any]:
         try:
             page = await getattr(client, f"list_{kind}")(cursor=cursor)
         except Exception as error:
-            if _get_code(error) == _METHOD_NOT_FOUND:
+            if get_code(error) == METHOD_NOT_FOUND:
                 return []
             raise
         listed += getattr(page, kind)
         cursor = page.next_cursor
         if not cursor:
             return listed
-
-
-def _get_code(error: BaseException) -> object:
-    """The code of an error of the protocol; None of another one."""
-    return getattr(getattr(error, "error", None), "code", None)
 
 
 def _find_first(error: BaseException) -> BaseException:

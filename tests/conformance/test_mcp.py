@@ -104,6 +104,19 @@ def test_e83_a_server_over_http(address: str) -> None:
     assert startups(output) == [f"Connecting to the MCP server '{address}'"]
 
 
+def test_e134_a_server_by_the_official_package_over_http_gives_resources_and_prompts(address: str) -> None:
+    toolbox = mcp_tools(address)
+    ensemble = clerk([toolbox], ToolUse("mul", {"a": 6, "b": 7}))
+    ensemble = ensemble.replace(tasks=[ensemble.tasks[0].replace(description="{fact}")])
+    output = ensemble.run(fact=toolbox.resource("constants://{name}"), name="π/2")
+    assert output.inputs["fact"] == "π/2 is 3.14"
+    assert (told(ensemble), startups(output)) == (["42.0"], [])
+    ensemble = clerk([toolbox])
+    ensemble.run(continue_from=toolbox.prompt("check", sum_of="1 + 1 = 2"))
+    said = [each.content for each in ensemble.llm.calls[-1].messages[1:]]
+    assert said == ["Can you count?", "Yes.", "Is 1 + 1 = 2 right?"]
+
+
 def test_e83_headers_go_with_each_request_and_secrets_among_them_are_shown_nowhere(
     address: str, tmp_path: Path
 ) -> None:

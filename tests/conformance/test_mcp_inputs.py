@@ -142,6 +142,8 @@ def test_e134_a_prompt_is_text_that_takes_its_arguments_from_the_inputs(library:
     assert told(ensemble) == prompt("user: Hello!\n\nassistant: Hello, who are you?")
     ensemble.run(review=library.toolbox.resource("notes://both"))
     assert told(ensemble) == prompt("### notes://one\none\n\n### notes://two\ntwo")
+    ensemble.run(review=library.toolbox.resource("notes://blob"))
+    assert told(ensemble) == prompt("no picture")
 
 
 def test_e134_limits_and_masks_are_those_of_results(library: Library) -> None:
@@ -168,6 +170,8 @@ def test_e134_limits_and_masks_are_those_of_results(library: Library) -> None:
         (lambda lib: lib.prompt("review", txt=1), "takes no 'txt'. Did you mean 'text'? Its arguments: text, tone."),
         (lambda lib: lib.prompt("review"), "lacks text. Give it as prompt('review', text=...), or as inputs of"),
         (lambda _: odd("plain").resource("a://b"), "did not give 'a://b'"),
+        (lambda _: odd("simple").resource("a://b"), "has no resources. Its tools: tell."),
+        (lambda _: odd("simple").prompt("x"), "has no prompt 'x'. Its prompts: none."),
         (lambda _: odd("hang", timeout=0.5).prompt("x"), "did not answer within 0.5 s."),
         (lambda _: mcp_tools("python -c 1").resource("a://b"), "could not be opened: Connection closed."),
     ],

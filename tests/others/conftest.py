@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.browser.conftest import browser  # noqa: F401 (a fixture)
 from tests.others.document import Section, write_document
-from tests.others.venv import Venv
+from tests.others.venv import Venv, install_packages
 
 LIMIT_S: Final = 1800  # the first test of a file waits until its packages are there
 
@@ -41,6 +43,20 @@ def make_venv(request: pytest.FixtureRequest) -> Callable[..., Venv]:
         return venv
 
     return make
+
+
+@pytest.fixture(scope="module")
+def install_node_modules(request: pytest.FixtureRequest) -> Callable[..., Path]:
+    """Installs the newest versions of packages of npm, which come into the document; gives the folder of programs."""
+
+    def install(name: str, *packages: str) -> Path:
+        modules = install_packages(name, *packages)
+        for each in packages:
+            found = json.loads((modules / each / "package.json").read_text())
+            request.config.stash[SECTIONS][request.path.name].versions[each] = found["version"]
+        return modules / ".bin"
+
+    return install
 
 
 @pytest.fixture

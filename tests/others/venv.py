@@ -1,4 +1,4 @@
-"""Virtual environments with packages that the project itself does without: `.venv-others/NAME`, which git ignores."""
+"""Environments with packages that the project itself does without: `.venv-others/NAME`, which git ignores."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
 INSTALL_LIMIT_S: Final = 1500.0  # some packages are compiled
+
+
+def install_packages(name: str, *packages: str) -> Path:
+    """Install the newest versions of packages of npm into `.venv-others/NAME`, and give their folder."""
+    folder = ROOT / ".venv-others" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    newest = [f"{each}@latest" for each in packages]
+    quiet = ("--silent", "--no-audit", "--no-fund", "--no-package-lock")
+    subprocess.run(
+        ["npm", "install", *quiet, "--prefix", folder, *newest], check=True, timeout=INSTALL_LIMIT_S, cwd=folder
+    )
+    return folder / "node_modules"
 
 
 class Venv:

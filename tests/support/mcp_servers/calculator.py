@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.prompts.base import AssistantMessage, Message, UserMessage
 from pydantic import BaseModel
 
 server = MCPServer("calculator")
@@ -81,6 +82,17 @@ def tell_header(name: str, ctx: Context[Any, Any]) -> str:
 def print_much(size: int) -> str:
     """Print a lot."""
     return "x" * size
+
+
+@server.resource("constants://{name}", description="A number that has a name.")
+def constant(name: str) -> str:
+    return f"{name} is 3.14"
+
+
+@server.prompt()
+def check(sum_of: str) -> list[Message]:
+    """Check a sum."""
+    return [UserMessage("Can you count?"), AssistantMessage("Yes."), UserMessage(f"Is {sum_of} right?")]
 
 
 @server.tool()

@@ -48,6 +48,8 @@ def read(uri: str) -> list[dict[str, Any]]:
         return [{"uri": f"notes://{each}", "text": each} for each in ("one", "two")]
     if uri == "notes://picture":
         return [{"uri": uri, "blob": PICTURE, "mimeType": "image/png"}]
+    if uri == "notes://blob":
+        return [{"uri": uri, "blob": "bm8gcGljdHVyZQ==", "mimeType": "text/plain"}]
     if uri == "notes://zip":
         return [{"uri": uri, "blob": "bm8gcGljdHVyZQ==", "mimeType": "application/zip"}]
     if uri == "notes://end":

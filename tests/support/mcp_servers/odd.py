@@ -68,6 +68,9 @@ for line in sys.stdin:
     if HOW == "modern" and asked["method"] == "initialize":
         send({"id": asked["id"], "error": {"code": -32601, "message": "Method not found: initialize"}})
         continue
+    if HOW == "simple" and asked["method"].startswith(("resources/", "prompts/")):
+        send({"id": asked["id"], "error": {"code": -32601, "message": "Method not found"}})
+        continue
     if HOW == "failing" and asked["method"] == "tools/call":
         send({"id": asked["id"], "error": {"code": -32603, "message": "x" * 1_000_000}})
         continue
