@@ -1,4 +1,4 @@
-"""Rows that want the processor: how much quicker a cluster makes them, and whether a kernel's heart beats meanwhile."""
+"""Rows on a cluster: how much quicker it makes them, and how evenly a rate limit; whether a kernel's heart beats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any, Final, cast
 
@@ -16,7 +17,8 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import run_kernel
 
 from benchmarks.row import Row
-from ensemble_notebook import Ensemble, Task, TaskInput
+from ensemble_notebook import Ensemble, RateLimit, Task, TaskInput
+from tests.support.openai_server import Answer, OpenAIServer
 
 _WORKERS: Final = 2
 _LIMIT_S: Final = 120.0
@@ -36,14 +38,11 @@ assert len(Ensemble(tasks=[task]).map(rows).failures) == 0
 
 
 def measure(*, quick: bool) -> list[Row]:
-    return [_measure_speed_up(quick=quick), _measure_heartbeat(quick=quick)]
+    return [_measure_speed_up(quick=quick), _measure_rate_limit(quick=quick), _measure_heartbeat(quick=quick)]
 
 
-def _measure_speed_up(*, quick: bool) -> Row:
-    count, steps, rounds = (4, 1_000, 1) if quick else (40, 3_000_000, 3)
-    numbers = [steps + number for number in range(count)]
-    rows = [{"number": number} for number in numbers]
-    ensemble = Ensemble(tasks=[Task(description="Add {number}", expected_output="a number", handler=_add_row)])
+@contextmanager
+def _open_cluster() -> Iterator[Any]:
     dask: Any = distributed  # its classes have no types
     with (
         dask.LocalCluster(
@@ -51,6 +50,39 @@ def _measure_speed_up(*, quick: bool) -> Row:
         ) as cluster,
         dask.Client(cluster) as client,
     ):
+        yield client
+
+
+def _measure_rate_limit(*, quick: bool) -> Row:
+    count, rate = (4, 200) if quick else (200, 20)
+    rows = [{"number": number} for number in range(count)]
+    with OpenAIServer(default=Answer("ok")) as server, _open_cluster() as client:
+
+        def run(executor: object = None) -> None:
+            task = Task(description="Say {number}", expected_output="a number")
+            limit = RateLimit(rate, 1.0)
+            result = Ensemble(tasks=[task], llm=f"openai:m@{server.url}", rate_limit=limit).map(rows, executor=executor)
+            assert not result.failures
+
+        run(client)  # workers import what they need
+        ours, alone = _time(lambda: run(client)), _time(run)
+    return Row(
+        what=f"{count} rows over {_WORKERS} workers under {rate}/s",
+        ours=ours,
+        floor=alone,
+        beside="the same rows in this process",
+        unit="s",
+        ratio=ours / alone,
+        most_ratio=1.05,
+    )
+
+
+def _measure_speed_up(*, quick: bool) -> Row:
+    count, steps, rounds = (4, 1_000, 1) if quick else (40, 3_000_000, 3)
+    numbers = [steps + number for number in range(count)]
+    rows = [{"number": number} for number in numbers]
+    ensemble = Ensemble(tasks=[Task(description="Add {number}", expected_output="a number", handler=_add_row)])
+    with _open_cluster() as client:
         pairs = []
         for _ in range(rounds + 1):
             ours = _speed_up(lambda: ensemble.map(rows, concurrency=1), lambda: ensemble.map(rows, executor=client))
