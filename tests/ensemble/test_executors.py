@@ -176,11 +176,6 @@ def test_what_processes_can_not_share_is_refused(
         ensemble.map([{"word": "a"}], executor=threads)
 
 
-def test_what_needs_the_rows_here_is_refused(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="record needs the rows in this process"):
-        make(make_shouter("")).map([{"word": "a"}], executor=threads, record=tmp_path / "file.yaml")
-
-
 class Plain:
     """The least that runs rows: a thread for each, and what waits for it."""
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.memory import is_vector_store
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
 from ensemble_notebook.engine.budget_ledger import Reservation, ReservationState
@@ -45,10 +46,19 @@ from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble
 from ensemble_notebook.ensemble.run_settings import write_inputs
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, Problem, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scorer import Scorer
+from ensemble_notebook.models.recording.recorder import ExchangeLog
 
 _MOST_STARTS: Final = 3
 _STOP_LIMIT_S: Final = 0.4
 """How long a stopped row is waited for: less than until a task is left to itself."""
+
+
+NOT_ELSEWHERE: Final = {
+    "replay": "Rows on an executor would ask models, and pay, for what the recording has.",
+    "reuse": "Workers don't have the run store: what earlier runs have done would be done, and paid, again.",
+    "resume": "Workers don't have the run store: what was done in rows that have no end would be done again, and paid.",
+}
+"""What would be lost where rows run on an executor, by the argument of a map."""
 
 
 class LostRowError(EnsembleError, RuntimeError):
@@ -72,8 +82,14 @@ class ExecutorRows:
         self, ensemble: RunnableEnsemble, prepared: PreparedEnsemble, common: Mapping[str, Any], pool: Pool
     ) -> None:
         problems = []
-        if ensemble.memory is not None:
-            problems.append(Problem("A memory can't be shared by processes: leave out executor=.", ensemble, "memory"))
+        parent = find_parent_run()
+        if parent is not None and parent.spec.replayed_from is not None:
+            problems.append(Problem(f"{NOT_ELSEWHERE['replay']} Leave out executor=."))
+        if not _is_memory_whole(ensemble.memory, pool):
+            text = "Each worker would have a copy of the memory: what a row stores would be lost with it, and no other "
+            text += "row would find it. Leave out executor=, give a memory that is only read, or, on an executor of "
+            text += "processes or threads of this machine, one in a file: SqliteMemory(path)."
+            problems.append(Problem(text, ensemble, "memory"))
         if not isinstance(ensemble.review_handler, AutoReview | None):
             text = "Nobody can be asked from another process: leave out executor=, or the review handler."
             problems.append(Problem(text, ensemble, "review_handler"))
@@ -88,7 +104,6 @@ class ExecutorRows:
         travelling = replace(
             ensemble, budget=None, listeners=(), trace_exporter=None, capture_mode=prepared.capture_mode, verbose=False
         )
-        parent = find_parent_run()
         around = () if parent is None else parent.rate_limits
         self._packed, self._rate_limits = pack_ensemble(travelling, around)
 
@@ -157,6 +172,7 @@ class ExecutorRows:
                 grant=grant.budget,
                 rates=grant.loan.send(),
                 scorers=self._pool.scorers,
+                is_recorded=_find_recording() is not None,
             )
             try:
                 return await self._ask(request, grant)
@@ -193,7 +209,24 @@ class ExecutorRows:
             raise LostRowError(f"The row did not come back from its worker: {type(error).__name__}: {error}") from error
         assert isinstance(report, RowReport)
         withhold_texts(report)
+        if (recording := _find_recording()) is not None:
+            recording.add_all(report.exchanges)
         return report
+
+
+def _find_recording() -> ExchangeLog | None:
+    """The log of the recording of the map; None where there is none."""
+    parent = find_parent_run()
+    return None if parent is None else getattr(parent.source, "file_log", None)
+
+
+def _is_memory_whole(memory: Any, pool: Pool) -> bool:
+    """Whether rows elsewhere lose nothing of a memory: it is only read, or a file that their processes share."""
+    from ensemble_notebook.memory.full_text_store import SqliteMemory
+
+    if memory is None or is_vector_store(memory) or getattr(memory, "read_only", False):
+        return True
+    return isinstance(memory, SqliteMemory) and pool.is_here
 
 
 def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> None:

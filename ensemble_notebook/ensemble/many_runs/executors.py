@@ -58,6 +58,7 @@ class FuturesPool:
         slots: how many rows it runs at the same time; None: that is not known.
         most_rows: how many of the map are under way at most, where a rate limit is divided among them.
         stop_name: what workers know the stop of the map by.
+        is_here: whether all of its workers are on this machine.
         knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
         scorers: functions that look at each row where it runs, packed; empty: none.
     """
@@ -70,7 +71,7 @@ class FuturesPool:
         self._calls: set[concurrent.futures.Future[Any]] = set()
         self.slots: int | None = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
         # Others may allow to cancel a call that runs.
-        self.knows_beginnings = isinstance(
+        self.knows_beginnings = self.is_here = isinstance(
             executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
         )
         file = Path(tempfile.gettempdir(), f"ensemble-stop-{uuid.uuid4().hex}")
@@ -140,6 +141,7 @@ class SubmitPool(FuturesPool):
 class DaskPool:
     """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
 
+    is_here = False
     knows_beginnings = True
     scorers = b""
     most_rows = 1

@@ -47,7 +47,7 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     take_up,
 )
 from ensemble_notebook.ensemble.many_runs.early_end import EarlierMap, make_early_end
-from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, pack_scorers
+from ensemble_notebook.ensemble.many_runs.executor_rows import NOT_ELSEWHERE, ExecutorRows, pack_scorers
 from ensemble_notebook.ensemble.many_runs.executors import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
@@ -126,10 +126,10 @@ def start_map(
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
     """
-    for name in () if given.map_settings.executor is None else ("record", "replay", "reuse", "resume"):
-        if getattr(given.settings, name):  # it needs the exchanges of the rows
+    for name, lost in () if given.map_settings.executor is None else NOT_ELSEWHERE.items():
+        if getattr(given.settings, name):
             more = " To take over the rows of a result: resume=RESULT." if name == "resume" else ""
-            raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
+            raise ValidationError(f"{lost} Leave out executor= or {name}=.{more}")
     own = {"budget": given.map_settings.budget, "deps": given.settings.deps}
     changes: Any = {name: value for name, value in own.items() if value is not None}
     if changes:

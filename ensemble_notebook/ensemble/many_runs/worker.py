@@ -36,6 +36,7 @@ from ensemble_notebook.ensemble.scoring import RowCalls, make_subject
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ValidationError, summarize_error
 from ensemble_notebook.errors.pickling import get_state, make_blank, make_view, set_state
 from ensemble_notebook.evaluation.scorer import Scoring, score_run
+from ensemble_notebook.models.recording.recorder import ExchangeList, ExchangeLog, RecordingSource
 
 _ENSEMBLES: Final = 8
 _stops_heard: Final[set[str]] = set()
@@ -58,6 +59,7 @@ class RowRequest:
         grant: what it may spend; None: no limit.
         rates: a part of each rate limit that `pack_ensemble` has found.
         scorers: functions that look at it there, packed; empty: none.
+        is_recorded: whether its exchanges are to come home, for a recording there.
     """
 
     run_id: str
@@ -68,6 +70,7 @@ class RowRequest:
     grant: Budget | None = None
     rates: Sequence[RatePart] = ()
     scorers: bytes = b""
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class RowReport:
         error: what it failed with.
         scores: of the run.
         declared_roles: taken from the task outputs by `release_texts`; `withhold_texts` gives them back.
+        exchanges: with models, tools and reviewers, for `ExchangeLog.add_all`.
     """
 
     status: RunStatus
@@ -89,6 +93,7 @@ class RowReport:
     error: BaseException | None = None
     scores: Sequence[ScoreRecord] = ()
     declared_roles: Sequence[str | None] = ()
+    exchanges: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +163,20 @@ def run_row(ensemble: bytes, request: bytes) -> Reply:
 
     # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too.
     with rates.hold(), InterruptGuard() as guard:
-        report = _run(ensemble, asked, grant, guard, is_stopped)
+        exchanges = ExchangeList()
+        report = replace(_run(ensemble, asked, grant, exchanges, guard, is_stopped), exchanges=exchanges.documents)
     account = None if grant is None else open_account(grant)
     spent = Spending() if account is None else account.booked + account.held
     return Reply(pack(release_texts(report)), spent, rates.leave())
 
 
 def _run(
-    ensemble: bytes, asked: RowRequest, grant: Budget | None, guard: InterruptGuard, is_stopped: Callable[[], bool]
+    ensemble: bytes,
+    asked: RowRequest,
+    grant: Budget | None,
+    exchanges: ExchangeList,
+    guard: InterruptGuard,
+    is_stopped: Callable[[], bool],
 ) -> RowReport:
     if is_stopped():
         return RowReport(status=RunStatus.INTERRUPTED)
@@ -175,6 +186,8 @@ def _run(
         around = _unpack_once(ensemble).around
         spec = replace(prepared.make_spec(asked.values), budget=grant, rate_limits=around)
         source = make_source(setting)
+        if asked.is_recorded:
+            source = RecordingSource(source, ExchangeLog(exchanges))
     except EnsembleError as error:
         return RowReport(status=RunStatus.FAILED, error=error)
     handle = RunHandle(definition, spec, source, asked.run_id, setting)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -210,6 +211,29 @@ class ExchangeJournal:
         self._put(lambda is_masking: pending.to_document(PLAIN if is_masking else UNMASKED))
 
 
+class ExchangeList:
+    """A sink that holds on to documents, for a log in another process: see `ExchangeLog.add_all`."""
+
+    warnings: Final = ()
+    keeps_pieces: Final = True
+    keeps_tasks: Final = False
+
+    def __init__(self) -> None:
+        self.documents: list[Mapping[str, Any] | PendingDocument] = []
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Hold on to the next document."""
+        self.documents.append(document)
+
+    async def keep_now(self) -> None:
+        """Whether they are kept, the other process knows."""
+
+    def write_pending(self, pending: PendingDocument) -> None:
+        """Hold on to what makes the next document."""
+        pending.fix()
+        self.documents.append(pending)
+
+
 class ExchangeLog:
     """Numbers exchanges and makes their documents, from whichever loop they come.
 
@@ -258,6 +282,27 @@ class ExchangeLog:
             if task is not None and isinstance(outcome, ModelReply):
                 self._last_replies[task] = number
         return number
+
+    def add_all(self, documents: Iterable[Mapping[str, Any] | PendingDocument]) -> None:
+        """Add what an `ExchangeList` has; its numbers go on from those that are here."""
+        with self._lock:
+            before = self._count
+            for each in documents:
+                if isinstance(each, PendingExchange):
+                    request = copy(each.request)
+                    for name in ("continues", "repeats"):
+                        if (number := getattr(request, name)) is not None:
+                            setattr(request, name, before + number)
+                    self._count = before + each.number
+                    self._sink.write_pending(replace(each, number=self._count, request=request))
+                elif isinstance(each, RecordedTool):
+                    self._sink.write_pending(replace(each, exchange=before + each.exchange))
+                elif (llm := each.get("llm")) is None:
+                    of_reply = {"asked_in": before + each["asked_in"]} if "asked_in" in each else {}
+                    self._sink.write({**each, **of_reply})
+                elif llm not in self._models:
+                    self._models.add(llm)
+                    self._sink.write(each)
 
     def note_request(self) -> None:
         """The task that asks wants a reply: if it fails before there is one, that is not for what it had by then."""
@@ -334,6 +379,11 @@ class RecordingSource:
     def warnings(self) -> Sequence[str]:
         """What could not be written, beside what the source warns of."""
         return (*self._source.warnings, *self._log.warnings)
+
+    @property
+    def file_log(self) -> ExchangeLog | None:
+        """The log of the recording that somebody has asked for; None where only the store keeps exchanges."""
+        return getattr(self._source, "file_log", None) if self._log.keeps_beginnings else self._log
 
     @property
     def has_reviews(self) -> bool:

@@ -45,7 +45,7 @@ from ensemble_notebook.models.recording.exchange import (
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.recorder import RecordingPort, RecordingSource
+from ensemble_notebook.models.recording.recorder import ExchangeLog, RecordingPort, RecordingSource
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The answers that an earlier run has had, for a run that goes on from there: found where they are, missed in silence.
@@ -306,6 +306,11 @@ class ResumingSource:
     def warnings(self) -> Sequence[str]:
         """As the source has them."""
         return self._source.warnings
+
+    @property
+    def file_log(self) -> ExchangeLog | None:
+        """As the source has it."""
+        return self._source.file_log
 
     @property
     def has_reviews(self) -> bool:
