@@ -288,6 +288,22 @@ describe("a call of a reviewed tool", () => {
     expect(answers()).toEqual([]);
   });
 
+  it("is gone from each view once it is answered in one of them, the form that is being filled in, too (W164)", async () => {
+    const other = document.body.appendChild(document.createElement("div"));
+    await askAboutCall();
+    page.show(other);
+    await page.nextFrame();
+    await click("Edit…");
+    expect(page.place.querySelector(".et-argument-fields")).not.toBeNull();
+    expect(other.querySelector(".et-arguments")).not.toBeNull();
+    [...other.querySelectorAll("button")].find((one) => one.textContent === "Approve")?.click();
+    page.kernel.post(delta(1, 2, { run: run({ waiting: [] }) }));
+    await page.nextFrame();
+    for (const view of [page.place, other]) expect(view.querySelector(".et-review")).toBeNull();
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "approve", text: "" }]);
+    other.remove();
+  });
+
   it("is edited in a form that sends what was changed (W165)", async () => {
     await askAboutCall();
     await click("Edit…");
