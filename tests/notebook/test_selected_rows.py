@@ -77,6 +77,18 @@ def test_rows_are_offered_their_tasks_models_and_judges_w157(view: View) -> None
     assert view.ask("offer_rows", [2], "rows")["tasks"] == ["answer"]
 
 
+def test_what_is_done_with_rows_is_told_to_all_views_also_to_later_ones_w157(view: View, result: MapResult) -> None:
+    number = view.post("label_rows", [0], value=True)
+    said = view.wait_for(lambda told: told.get("number") == number and told.get("said"))
+    later = View(result)
+    later._number = 10
+    later.feed.receive(later, {"kind": "tryout", "act": "tell_row_acts"})
+    told = later.wait_for(lambda told: told.get("row_act") and told)
+    assert (told["number"], told["row_act"], told["said"]) == (number, "label_rows", said)
+    other = later.post("label_rows", [1], value="odd")
+    assert view.wait_for(lambda told: told.get("row_act") and told["number"] == other and told)["said"]
+
+
 def test_rows_run_again_with_another_model_as_a_map_of_their_own_w161(view: View, shell: InteractiveShell) -> None:
     number = view.post("fork_rows", [1, 2], task="answer", change={"llm": "other"})
     said = view.wait_for(lambda told: told.get("number") == number and "said" in told and told)

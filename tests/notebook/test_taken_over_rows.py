@@ -109,6 +109,7 @@ def test_rows_that_a_fork_left_as_they_were_have_lines_w169() -> None:
         "it": ("ok", [False]),
         "ch": ("error", None),
     }
+    assert lines["ch"]["error_message"] == "It failed in an earlier map."
 
 
 def test_a_stored_trace_has_them_too_w169(resumed: MapResult, tmp_path: Any) -> None:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 MOST_REPEATS: Final = 10
 _RESULT_LIMIT_S: Final = 10.0
 _GIVEN_UP: Final = "It was given up before it had an end: run it again."
+_ROW_ACTS: Final = ("fork_rows", "label_rows", "judge_rows")
+"""What is done with selected rows: all views are told of it, also those that come later."""
 _TEXTS: Final = ("reply", "tool_result", "output", "system_prompt", "user_prompt")
 
 logger = logging.getLogger(__name__)
@@ -121,6 +123,7 @@ class Tryouts:
         self._output = output
         self._rows = None if result is None else SelectedRows(output, result, _get_namespace)
         self._stops: dict[Any, Callable[[], object]] = {}
+        self._row_acts: dict[Any, dict[str, Any]] = {}
         self._tryouts: dict[str, Tryout] = {}
         self._viewers: weakref.WeakSet[Subscriber] = weakref.WeakSet()
         self._lock = threading.Lock()
@@ -145,15 +148,21 @@ class Tryouts:
             "fork_rows": self._fork_rows,
             "label_rows": self._label_rows,
             "judge_rows": self._judge_rows,
+            "tell_row_acts": self._tell_row_acts,
             "stop": self._stop,
         }
-        act = acts.get(str(content.get("act")))
+        name = str(content.get("act"))
+        act = acts.get(name)
         if act is None:
             return
         number = content.get("number")
 
         def send(told: dict[str, Any]) -> None:
-            subscriber.send({"kind": "tryout", "number": number, **told})
+            message = {"kind": "tryout", "number": number, **told}
+            if name in _ROW_ACTS:
+                self._tell_row_act({**message, "row_act": name})
+            else:
+                subscriber.send(message)
 
         def work() -> None:
             try:
@@ -423,6 +432,21 @@ class Tryouts:
         self._tell_scores(records)
         stopped = "" if told[0] == len(rows) else f" {told[0]:,} of {pluralize(len(rows), 'row')} judged."
         send({"said": _clean(f"{describe_new_scores(records)}.{stopped}{lacking}"), "variable": selected.variable})
+
+    def _tell_row_act(self, message: dict[str, Any]) -> None:
+        """Tell all views how far it is. Once another one begins, those that are over are forgotten."""
+        number = message["number"]
+        with self._lock:
+            if number not in self._row_acts:
+                self._row_acts = {key: each for key, each in self._row_acts.items() if not {"said", "error"} & each.keys()}
+            self._row_acts[number] = message
+        for viewer in list(self._viewers):
+            with contextlib.suppress(Exception):  # it has gone
+                viewer.send(message)
+
+    def _tell_row_acts(self, _: Mapping[str, Any], send: Send) -> None:
+        for message in [*self._row_acts.values()]:
+            send(message)
 
     def _stop(self, content: Mapping[str, Any], _: Send) -> None:
         if (stop := self._stops.get(content.get("of"))) is not None:

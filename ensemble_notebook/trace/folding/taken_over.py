@@ -54,6 +54,7 @@ def make_taken_over(event: Event, row: PlannedRow, *, parent: Span | None, posit
         totals=UsageTotals(),
         resolved_ms=at_ms,
         reuse_reason="an earlier map has done it" if is_done else None,
+        error_message="It failed in an earlier map." if status is SpanStatus.ERROR else None,
         reason=NOT_NEEDED if earlier.status == SETTLED else None,
         output=None if earlier.output is None else clean_text(earlier.output.raw),
     )

@@ -27,7 +27,7 @@ export function AnswerCell({ row, text, store, measure, bounds, missing }: Props
   const { key, name } = stateOfRow(store, row);
   const isDone = row.status === "ok";
   const value = isDone && measure !== "status" ? valueOf(store, row, measure) : undefined;
-  const words = isDone ? (text?.answer ?? missing) : row.error_message ?? (row.status === "skipped" ? describeSkip(row.reason) : row.reason ? causeOf(row) : name);
+  const words = isDone ? (text?.answer ?? missing) : row.error_message ?? (row.status === "skipped" ? row.outcome ?? describeSkip(row.reason) : row.reason ? causeOf(row) : name);
   const isSaid = isDone && text?.answer != null;
   return (
     <>
@@ -40,8 +40,9 @@ export function AnswerCell({ row, text, store, measure, bounds, missing }: Props
       ) : typeof value === "number" ? (
         <span class="et-mark" data-look="number" style={{ "--et-share": `${Math.round(100 * shareOf(value, bounds))}%` }}>{sayAmount(store, value, measure)}</span>
       ) : <span class="et-mark" data-look="word" title={value}>{value}</span>}
+      {value !== undefined && row.reused && <span class="et-sign" title="reused"><Icon name="retry" size={11} /><span class="et-hidden">reused: </span></span>}
       {text?.pictures.answer && <Thumbnail picture={text.pictures.answer} />}
-      <q data-quiet={!isSaid} data-failed={row.status === "error"} title={words}>{words}</q>
+      <q data-quiet={!isSaid} data-failed={row.status === "error"} title={isDone ? words : row.reason ?? words}>{words}</q>
     </>
   );
 }

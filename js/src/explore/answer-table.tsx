@@ -239,7 +239,7 @@ export function AnswerTable({ view, connection, prefix }: Props) {
                   const told = given && asker.textOf(given);
                   const value = told?.inputs[input.at];
                   const picture = told?.pictures[input.at];
-                  return <span key={input.name} id={idAt(at, column + 1)} data-at={column + 1} role="gridcell" data-number={typeof value === "number"} data-cursor={isAt(cursor, at, column + 1)} title={sayGiven(value)}>{picture && <Thumbnail picture={picture} />}{sayGiven(value)}</span>;
+                  return <span key={input.name} id={idAt(at, column + 1)} data-at={column + 1} role="gridcell" data-number={typeof value === "number"} data-cursor={isAt(cursor, at, column + 1)} title={sayGiven(value)}>{picture && <Thumbnail picture={picture} />}<q>{sayGiven(value)}</q></span>;
                 })}
                 {line.cells.map((row, column) => (
                   <span key={`=${all.columns[column]}`} id={idAt(at, firstAnswer + column)} data-at={firstAnswer + column} role="gridcell" data-answer aria-selected={row !== undefined && chosen.has(row.span_id)} data-cursor={isAt(cursor, at, firstAnswer + column)}>

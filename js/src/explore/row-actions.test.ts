@@ -31,7 +31,7 @@ const OFFER = { count: 2, lacking: " 1 row never ran, and is left out.", tasks: 
 it("asks for nothing until a way is chosen, and then what can be done (W157)", () => {
   const { sent, tell, show, press } = open();
   show();
-  expect(sent.filter(({ kind }) => kind === "tryout")).toEqual([]);
+  expect(sent.filter(({ kind }) => kind === "tryout").map(({ act }) => act)).toEqual(["tell_row_acts"]);
   press("Run again with…");
   expect(sent.at(-1)).toMatchObject({ kind: "tryout", act: "offer_rows", spans: [] });
   tell({ rows: OFFER });
@@ -55,6 +55,14 @@ it("says what goes on, what came of it, and what failed, each for itself (W161, 
   expect(sent.at(-1)).toMatchObject({ act: "stop", of: judging });
   tell({ said: "polite: 1 of 2 passed.", variable: "answers" }, -3);
   expect(place.querySelector("[data-state]")?.textContent).toBe("polite: 1 of 2 passed. In the notebook: answers");
+});
+
+it("shows what another view began, or this page before it was loaded again (W157)", () => {
+  const { connection, show } = open();
+  show();
+  act(() => connection.receive({ kind: "tryout", number: 7, row_act: "judge_rows", progress: "1 of 2 rows judged" } as never));
+  act(() => connection.receive({ kind: "tryout", number: 8, row_act: "label_rows", said: "2 rows labelled 'good'." } as never));
+  expect([...place.querySelectorAll("[data-state]")].map(({ textContent }) => textContent)).toEqual(["1 of 2 rows judgedStop", "2 rows labelled 'good'."]);
 });
 
 it("has no buttons without a kernel, and a line says what would bring them (W157)", () => {

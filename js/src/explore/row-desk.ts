@@ -41,6 +41,7 @@ export class RowDesk {
 
   constructor(readonly connection: KernelConnection) {
     connection.tryout.subscribe((told) => told && this.#hear(told.tryout));
+    connection.post({ kind: "tryout", act: "tell_row_acts" }); // which went on before this page was there
   }
 
   /** Asks what can be done with the rows in which these spans are. */
@@ -66,7 +67,9 @@ export class RowDesk {
     this.jobs.value = this.jobs.value.map((job) => (job.number === number ? { ...job, ...change(job) } : job));
   }
 
-  #hear({ number, rows, began, progress, said, variable, error }: JsonObject): void {
+  #hear({ number, row_act, rows, began, progress, said, variable, error }: JsonObject): void {
+    const known = this.jobs.value;
+    if (row_act && !known.some((each) => each.number === number)) this.jobs.value = [...known, { number: Number(number), act: String(row_act), text: "", state: "going" }];
     this.#change(number, ({ act }) => {
       if (isOffer(rows)) this.offer.value = rows;
       if (error) return { text: String(error), state: "failed" };
