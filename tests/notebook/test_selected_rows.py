@@ -83,7 +83,7 @@ def test_what_is_done_with_rows_is_told_to_all_views_also_to_later_ones_w157(vie
     later = View(result)
     later._number = 10
     later.feed.receive(later, {"kind": "tryout", "act": "tell_row_acts"})
-    told = later.wait_for(lambda told: told.get("row_act") and told)
+    told = later.wait_for(lambda each: each.get("row_act") and each)
     assert (told["number"], told["row_act"], told["said"]) == (number, "label_rows", said)
     other = later.post("label_rows", [1], value="odd")
     assert view.wait_for(lambda told: told.get("row_act") and told["number"] == other and told)["said"]

@@ -438,7 +438,9 @@ class Tryouts:
         number = message["number"]
         with self._lock:
             if number not in self._row_acts:
-                self._row_acts = {key: each for key, each in self._row_acts.items() if not {"said", "error"} & each.keys()}
+                self._row_acts = {
+                    key: each for key, each in self._row_acts.items() if not {"said", "error"} & each.keys()
+                }
             self._row_acts[number] = message
         for viewer in list(self._viewers):
             with contextlib.suppress(Exception):  # it has gone
