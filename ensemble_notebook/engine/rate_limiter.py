@@ -108,8 +108,8 @@ class TokenBucket:
             with _lock:
                 if self.lent + self.part <= 1:
                     return
-                self._given_back = CrossThreadEvent()
-            await self._given_back
+                given_back = self._given_back = CrossThreadEvent()
+            await given_back
 
     def take_back(self, part: Fraction, next_token_at: float, *, is_used: bool) -> None:
         """A part is back; once all are, what they have sent counts as sent here."""

@@ -123,7 +123,6 @@ SOURCES: Final = {
     "C22": (OWN,),
     "C92": (OWN,),
     "C105": (OWN,),
-    "C108": (OWN,),
     "C101": (OWN,),
     "C102": (OWN,),
     "C103": (OWN,),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import inspect
 import logging
-import os
 import tempfile
 import threading
 import uuid
@@ -69,7 +68,7 @@ class FuturesPool:
     def __init__(self, executor: Any) -> None:
         self._executor = executor
         self._calls: set[concurrent.futures.Future[Any]] = set()
-        self.slots: int | None = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        self.slots: int | None = getattr(executor, "_max_workers", None)
         # Others may allow to cancel a call that runs.
         self.knows_beginnings = self.is_here = isinstance(
             executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
@@ -105,11 +104,6 @@ class SubmitPool(FuturesPool):
     A thread waits for each row, since nothing else is known of what was given. None of them is cancelled: those that
     begin after a stop see its file, as those that run do, and come home with what they have spent.
     """
-
-    def __init__(self, executor: Any) -> None:
-        super().__init__(executor)
-        if not hasattr(executor, "_max_workers"):
-            self.slots = None
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
         """As of a `FuturesPool`."""
@@ -150,7 +144,7 @@ class DaskPool:
         self._client = client
         self._calls: dict[concurrent.futures.Future[Any], Any] = {}
         self._is_stopped = False
-        self.slots: int | None = sum(client.nthreads().values()) or 1
+        self.slots: int | None = sum(client.nthreads().values()) or None  # workers may be on their way
         self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
