@@ -11,8 +11,9 @@ from ensemble_notebook.domain.attachments import Attachment
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.tool import ReadInput, SourcedInput
 from ensemble_notebook.domain.outputs.conversation import Messages, read_messages, split_prompt
-from ensemble_notebook.domain.outputs.secrets import protect_named
+from ensemble_notebook.domain.outputs.secrets import mask, protect_named
 from ensemble_notebook.domain.value_text import write_value
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.errors import EnsembleError, Problem, ValidationError, did_you_mean
@@ -56,6 +57,13 @@ def _find_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
         for part in parts:
             if isinstance(part, SourcedInput):
                 yield Problem(f"The input {name!r} holds {part}, which is read as an input of its own: give it a name.")
+
+
+def describe_reading(values: Iterable[Any]) -> str | None:
+    """Describe what is being read, for whoever waits; None where nothing is."""
+    told = [each.told for each in values if isinstance(each, SourcedInput)]
+    more = f" and {pluralize(len(told) - 1, 'more input')}" if len(told) > 1 else ""
+    return f"Reading {mask(told[0])}{more} ..." if told else None
 
 
 @dataclass(frozen=True, slots=True)

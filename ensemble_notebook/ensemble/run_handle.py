@@ -49,7 +49,7 @@ from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks,
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
 from ensemble_notebook.ensemble.partial_outputs import Partial, PartialOutputs
 from ensemble_notebook.ensemble.person import find_waiting_person
-from ensemble_notebook.ensemble.read_inputs import read_inputs
+from ensemble_notebook.ensemble.read_inputs import describe_reading, read_inputs
 from ensemble_notebook.ensemble.run_settings import KeptConversations, RunSettings
 from ensemble_notebook.errors import (
     DeadlineExceededError,
@@ -75,6 +75,7 @@ INTERRUPT_LIMIT_S: Final = 2.0
 GRACE_S: Final = 0.5
 ANSWER_LIMIT_S: Final = 0.3
 _INTERVAL_S: Final = 0.2
+_LOOK_S: Final = 0.02
 EXPORT_LIMIT_S: Final = 0.5
 _BLOCKED: Final = (
     "The event loop is blocked{place}, as by time.sleep or a request in an async function. It is left to itself, and "
@@ -284,6 +285,19 @@ class RunHandle(SuggestsNames):
                 self._person.leave()
             if self._claim_end():
                 self._reach_end()
+
+    def _tell_reading(self) -> str | None:
+        """Tell what is read before the run begins; None where it has begun, or nothing is. Not for users."""
+        if self._spec.complete is None or self._is_over:
+            return None
+        prompt = getattr(self._setting.continue_from, "prompt", None)
+        return describe_reading([*self._spec.inputs.values(), prompt])
+
+    def _wait_for_begin(self) -> bool:
+        """Wait until the run has begun; False where it has ended before. Not for users."""
+        while self._driver is None and not self._is_over:
+            wait([self._get_end()], timeout=_LOOK_S)
+        return self._driver is not None
 
     async def _read_inputs(self) -> bool:
         """Read the inputs that are behind connections; whether the run may begin, and is not stopped meanwhile.

@@ -23,6 +23,7 @@ from ensemble_notebook.domain.definitions.tool import (
     ToolSource,
 )
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
+from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.errors import EnsembleError, ValidationError, did_you_mean, make_readable
 
 T = TypeVar("T")
@@ -434,10 +435,11 @@ def make_prompt(toolbox: ToolSource, name: object, given: Mapping[str, object], 
 
 
 def _read_given(door: str, given: Mapping[str, object]) -> dict[str, str]:
-    """Values as texts, which is all that the protocol has."""
+    """Values as texts, which is all that the protocol has; secrets among them are masked from now on."""
     for name, value in given.items():
         if not isinstance(value, str | int | float):
             raise ValidationError(f"{door}() takes texts and numbers, and {name} is {type(value).__name__}.")
+    protect_named(given)
     return {name: str(value) for name, value in given.items()}
 
 

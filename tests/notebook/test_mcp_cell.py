@@ -38,3 +38,18 @@ def test_c108_reading_a_cell_starts_nothing_and_names_what_lacks(shell: Any, tmp
     error = str(shell.error("%%ensemble --llm scripted --continue today\n- Go on"))
     assert "'today' holds no output of a run, but a value of type McpResource" in error
     assert library.asked == []
+
+
+def test_c108_the_cell_says_what_is_read_until_the_run_begins_and_shows_no_timeline_without_one(
+    shell: Any, tmp_path: Path
+) -> None:
+    library = Library(tmp_path)
+    shell.names.update(today=library.today, gone=library.toolbox.resource("notes://tody"))
+    assert shell.run("%%ensemble --llm scripted\n- Do {today}").success
+    told = [each["data"].get("text/plain", "") for each in shell.displayed]
+    assert told[1].startswith("Reading notes://today of the MCP server ")
+    assert told[1].endswith(" ... (interrupt the kernel to stop)")
+    assert [each for each in shell.seen() if "Reading" in each.get("text/plain", "")] == []
+    shell.displayed.clear()
+    assert "Did you mean 'notes://today'?" in str(shell.error("%%ensemble --llm scripted\n- Do {gone}"))
+    assert [each["text/plain"] for each in shell.seen()] == [""]

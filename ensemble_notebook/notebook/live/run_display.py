@@ -160,6 +160,11 @@ class NotebookDisplay:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
+    def say(self, text: str) -> None:
+        """Show what is being done before the run begins."""
+        if self._timeline is not None:
+            self._timeline.update(_make_text_bundle(text), raw=True)
+
     def follow(self, stop: Callable[[], None], reviewer: Person | None, /) -> None:
         """Show the run while it goes on, with what it asks; `stop` stops it."""
         if self._live is None:
@@ -226,7 +231,9 @@ class NotebookDisplay:
             live = None if self._live is None else self._live.messages
             bundle = make_output_bundle(output, self._shown.expression, live, self._shown.cell, self._shown.variable)
             return add_feed_id(bundle, self._feed)
-        return _make_text_bundle("") if self._live is None else make_interim_bundle(self._live.messages)
+        if self._live is None or self._live.messages.run_id is None:  # it has not begun
+            return _make_text_bundle("")
+        return make_interim_bundle(self._live.messages)
 
 
 class TerminalDisplay:
@@ -247,6 +254,10 @@ class TerminalDisplay:
 
     def open(self, plan: ExecutionPlan) -> None:
         """The table appears with its first event, which is there at once."""
+
+    def say(self, text: str) -> None:
+        if self._has_timeline:
+            display(_make_text_bundle(text), raw=True)
 
     def follow(self, _stop: Callable[[], None], _reviewer: Person | None, /) -> None:
         if self._live is not None:

@@ -433,7 +433,7 @@ class EnsembleMagics(Magics):
         if options.is_background:
             handle = start(settings)
             self._names[options.out] = handle
-            _follow(run_display, handle, reviewer)
+            _follow(run_display, handle, reviewer, waits=False)
 
             def wait() -> None:
                 with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
@@ -488,12 +488,17 @@ class EnsembleMagics(Magics):
             write_text(f"{told}\n")
 
 
-def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Person) -> None:
-    """Show a run while it goes on; a map without rows has none."""
+def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Person, *, waits: bool = True) -> None:
+    """Show a run while it goes on; a map without rows has none. One that reads its inputs first has not begun."""
     run = _find_run(handle)
-    if run is not None:
-        run_display.open(run.plan)
-        run_display.follow(run.cancel, reviewer)
+    if run is None:
+        return
+    run_display.open(run.plan)
+    if waits and (told := run._tell_reading()) is not None:
+        run_display.say(f"{told} (interrupt the kernel to stop)")
+        if not run._wait_for_begin():
+            return
+    run_display.follow(run.cancel, reviewer)
 
 
 def _close(run_display: RunDisplay, handle: RunHandle | MapHandle) -> None:
