@@ -1,4 +1,4 @@
-"""Rows of a map on Ray, by an executor of four lines, with one rate limit and one budget over its workers."""
+"""Rows of a map on Ray, by an executor of a few lines, with one rate limit and one budget over its workers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ import json, sys, time
 import ray
 from ensemble_notebook import Budget, Ensemble, Task
 
+@ray.remote(max_retries=0)
+def run(function, *arguments):
+    return function(*arguments)
+
 class OnRay:
     def submit(self, function, *arguments):
-        return ray.remote(function).remote(*arguments).future()
+        return run.remote(function, *arguments).future()
 
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 style = "loud"
@@ -36,9 +40,16 @@ began = time.monotonic()
 result = ensemble.map(rows, executor=OnRay(), concurrency=2)
 took_s = time.monotonic() - began
 short = ensemble.map(rows, executor=OnRay(), concurrency=2)
+
+def die(given):
+    import os
+    os._exit(1)
+
+dying = Task.of("Die", name="die", handler=die, context=["say"])
+lost = ensemble.replace(tasks=[tasks[0], dying], budget="5 calls").map(rows[:2], executor=OnRay(), concurrency=1)
 print(json.dumps([
     result.frame.raw.tolist(), took_s, result.metrics.llm_call_count, short.status.value, short.metrics.llm_call_count,
-    [each.status for each in result],
+    [each.status for each in result], lost.frame.error.tolist(),
 ]))
 """
 
@@ -55,9 +66,12 @@ def test_rows_on_ray_share_a_rate_limit_and_a_budget(
     program.write_text(PROGRAM)
     with OpenAIServer(default=Answer("ok")) as server:
         told = venv.run("python", program, server.url, cwd=tmp_path, HOME=str(tmp_path), RAY_USAGE_STATS_ENABLED="0")
-    raw, took_s, calls, ended, calls_of_short, statuses = json.loads(told.splitlines()[-1])
+    told = next(each for each in told.splitlines() if each.startswith("[["))  # Ray writes between
+    raw, took_s, calls, ended, calls_of_short, statuses, errors = json.loads(told)
     assert statuses == ["completed"] * 20
     assert raw == [f"word {place} loud" for place in range(20)]
     assert (calls, ended, calls_of_short) == (20, "budget_exceeded", 8)
+    assert all("did not come back from its worker: WorkerCrashedError" in each for each in errors)
+    assert len(server.requests) == 2 + 20 + 8 + 2
     assert took_s >= (20 - 2) / 10
     add_figures(rows="20", limit="10/s", workers="2", seconds=f"{took_s:.2f}", at_best=f"{19 / 10:.2f}")
