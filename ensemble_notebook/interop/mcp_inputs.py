@@ -121,12 +121,12 @@ class _McpInput(SourcedInput):
     def _key(self) -> tuple[object, ...]:
         return id(self.connection), self._name, tuple(sorted(self._given.items()))
 
-    def _call(self, read: Callable[[McpReader, Mapping[str, str]], Awaitable[ReadInput]], session: Any) -> Any:
+    def _make_call(self, session: McpReader) -> Any:
         """What calls it as a tool; what goes wrong is told to the model."""
 
         async def call(arguments: dict[str, Any], _ask: object) -> ToolResult:
             try:
-                found = await read(session, {name: str(each) for name, each in arguments.items()})
+                found = await self.read(session, {name: str(each) for name, each in arguments.items()})
             except EnsembleError as error:
                 return ToolResult.failure(str(error))
             for each in found.attachments:
@@ -241,7 +241,7 @@ class McpResource(_McpInput):
                 source_name=self._name,
                 description=f"Read {self._name}. {described}".strip(),
                 parameters=_make_parameters(parameters, self.list_lacking(())),
-                call=self._call(self.read, reader),
+                call=self._make_call(reader),
                 review=self._review,
             ),
         )
@@ -352,13 +352,12 @@ class McpPrompt(_McpInput):
         answer = await reader.ask(
             lambda client: client.get_prompt(self._name, arguments), f"did not give the prompt {self._name!r}"
         )
-        texts, attachments = _write_parts(reader, [each.content for each in answer.messages])
-        messages = tuple(
-            ChatMessage(role=each.role, text=text) for each, text in zip(answer.messages, texts, strict=True)
-        )
-        if not messages:
+        if not answer.messages:
             raise EnsembleError(f"{self._begin()} has no messages.")
-        text = "\n\n".join(f"{each.role}: {each.text}" for each in messages) if len(messages) > 1 else texts[0]
+        texts, attachments = _write_parts(reader, [each.content for each in answer.messages])
+        said = list(zip((each.role for each in answer.messages), texts, strict=True))
+        messages = tuple(ChatMessage(role=role, text=_write_text(reader, text)) for role, text in said)
+        text = "\n\n".join(f"{role}: {text}" for role, text in said) if len(said) > 1 else texts[0]
         return _make_input(reader, text, self.told, messages, attachments)
 
     async def select(self, session: Any) -> tuple[SourcedTool, ...]:
@@ -382,7 +381,7 @@ class McpPrompt(_McpInput):
                     {each.name: each.description or "" for each in arguments},
                     [each.name for each in arguments if each.required],
                 ),
-                call=self._call(self.read, reader),
+                call=self._make_call(reader),
                 review=self._review,
             ),
         )
@@ -418,7 +417,8 @@ def make_resource(
 ) -> McpResource:
     """Make a resource of a server. Errors as of `McpToolbox.resource`."""
     if not isinstance(uri, str) or not _URI.fullmatch(uri):
-        raise ValidationError(f"resource() takes a URI such as 'file:///notes.md', got {uri!r}.")
+        hint = " A space in it is %20." if " " in str(uri) else ""
+        raise ValidationError(f"resource() takes a URI such as 'file:///notes.md', got {uri!r}.{hint}")
     known = [name for name, _ in _list_variables(uri)]
     for name in given:
         if name not in known:
@@ -493,6 +493,11 @@ def _write_parts(reader: McpReader, parts: Iterable[Any]) -> tuple[list[str], tu
     return texts, tuple(attachments)
 
 
+def _write_text(reader: McpReader, text: str) -> str:
+    """A text as far as a model is told it."""
+    return reader.write([SimpleNamespace(type="text", text=text)])
+
+
 def _make_input(
     reader: McpReader,
     text: str,
@@ -502,7 +507,7 @@ def _make_input(
 ) -> ReadInput:
     """A text as it fills a variable: as long as a result may be."""
     return ReadInput(
-        value=reader.write([SimpleNamespace(type="text", text=text)]),
+        value=_write_text(reader, text),
         told=told,
         size=f"{len(text):,} characters",
         is_cut=len(text) > LONGEST_RESULT,

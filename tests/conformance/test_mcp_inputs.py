@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,8 @@ def test_e134_what_is_wrong_by_itself_is_refused_at_once(library: Library) -> No
         ensemble.run(notes=[library.today])
     with pytest.raises(ValidationError, match=r"takes a URI such as 'file:///notes.md', got 'notes'"):
         toolbox.resource("notes")
+    with pytest.raises(ValidationError, match=r"A space in it is %20."):
+        toolbox.resource("notes://my day")
     with pytest.raises(ValidationError, match=r"has no variable 'dy'. Did you mean 'day'"):
         toolbox.resource("notes://days/{day}", dy=1)
     with pytest.raises(ValidationError, match="takes texts and numbers, and text is list"):
@@ -216,12 +219,68 @@ def test_e134_a_run_that_reads_ends_in_time_and_by_a_stop() -> None:
     assert handle.status == "interrupted"
 
 
-def test_e134_runs_inside_and_on_executors_read_it_too(library: Library) -> None:
-    inner = team("Do {today}", inputs={"today": library.today})
-    tasks = [Task.of("All", name=each, ensemble=inner) for each in "ab"]
-    Ensemble(tasks=tasks, llm=inner.llm).run()
-    assert told(inner) == prompt("Do buy milk")
-    assert library.asked == ["today"]
+def run_streamed(ensemble: Ensemble, notes: Any) -> None:
+    async def run() -> None:
+        async with ensemble.stream(today=notes) as stream:
+            assert [piece async for piece in stream.text()] == ["done"]
+        await ensemble.arun(today=notes)
+
+    asyncio.run(run())
+
+
+def run_nested(ensemble: Ensemble, notes: Any) -> None:
+    inner = ensemble.replace(inputs={"today": notes})
+    Ensemble(tasks=[Task.of("All", name=each, ensemble=inner) for each in "ab"], llm=ensemble.llm).run()
+
+
+def reuse(ensemble: Ensemble, notes: Any) -> None:
+    ensemble.run(today=notes)
+    assert ensemble.run(today=notes, reuse=True)["do"].reused
+
+
+def go_on(ensemble: Ensemble, notes: Any) -> None:
+    output = ensemble.run(today=notes)
+    call = output.frames.llm_calls.index[0]
+    output.fork(call, reply="other")
+    output.rerun(call)
+    ensemble.run(resume=output, anyway=True)
+    ensemble.run(today="more", continue_from=output)
+
+
+def plan(ensemble: Ensemble, notes: Any) -> None:
+    ensemble.plan(today=notes)
+    ensemble.estimate(today=notes)
+    ensemble.replace(inputs={"today": notes}).validate()
+    ensemble.stream(today=notes)
+
+
+DOORS: dict[str, tuple[Callable[[Ensemble, Any], Any], int]] = {
+    "planned, estimated, validated, made": (plan, 0),
+    "run": (lambda ensemble, notes: ensemble.run(today=notes), 1),
+    "started": (lambda ensemble, notes: ensemble.start(today=notes).result(), 1),
+    "streamed, then awaited": (run_streamed, 2),
+    "five samples": (lambda ensemble, notes: ensemble.run(repeat=5, today=notes), 1),
+    "three rows": (lambda ensemble, notes: ensemble.replace(inputs={"today": notes}).map([{"n": n} for n in "abc"]), 1),
+    "three rows that name it": (lambda ensemble, notes: ensemble.map([{"today": notes}] * 3), 1),
+    "two variants": (lambda ensemble, notes: ensemble.variants({each: {} for each in "ab"}).run(today=notes), 1),
+    "two nested runs": (run_nested, 1),
+    "reused": (reuse, 2),
+    "forked, asked again, resumed, continued": (go_on, 1),
+}
+"""How often a server is asked for what an ensemble is given in each of these ways."""
+
+
+@pytest.mark.usefixtures("store_path")
+@pytest.mark.parametrize("door", DOORS)
+def test_e134_each_door_reads_it_when_it_has_to_and_no_more(door: str, library: Library) -> None:
+    ensemble = team("Do {today}", name="reader")
+    run, count = DOORS[door]
+    run(ensemble, library.today)
+    assert library.asked == ["today"] * count
+    assert all("Do buy milk" in call.messages[-1].content for call in ensemble.llm.calls[:1])
+
+
+def test_e134_rows_on_an_executor_read_it_there(library: Library) -> None:
     echo = Ensemble(tasks=[Task.of("Do {notes}", name="do")], llm="scripted")
     with ProcessPoolExecutor(1) as pool:
         result = echo.replace(inputs={"notes": library.of_day}).map([{"day": "mon"}], executor=pool)
