@@ -140,12 +140,22 @@ def test_memory_that_is_only_read_goes_along_e139(threads: ThreadPoolExecutor) -
         assert all("The tide is low" in each.prompt for each in server.requests)
 
 
+def put_inside(ensemble: Ensemble) -> Ensemble:
+    return Ensemble(tasks=[Task(name="outer", ensemble=ensemble, inputs={"word": "x"})])
+
+
 @pytest.mark.parametrize(
-    "make_memory", [lambda _: InMemoryStore(), lambda folder: SqliteMemory(folder / "notes.db")], ids=["here", "file"]
+    "make_ensemble",
+    [
+        lambda _: remember(InMemoryStore()),
+        lambda folder: remember(SqliteMemory(folder / "notes.db")),
+        lambda _: put_inside(remember(InMemoryStore())),
+    ],
+    ids=["here", "file", "inside"],
 )
-def test_memory_that_rows_would_lose_is_refused_e139(make_memory: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_memory_that_rows_would_lose_is_refused_e139(make_ensemble: Callable[[Path], Ensemble], tmp_path: Path) -> None:
     with (
         ThreadPoolExecutor(1) as threads,
         pytest.raises(ValidationError, match=r"what a row stores would be lost .* SqliteMemory\(path\)"),
     ):
-        remember(make_memory(tmp_path)).map(WORDS, executor=SimpleNamespace(submit=threads.submit))
+        make_ensemble(tmp_path).map([{"word": "a"}], executor=SimpleNamespace(submit=threads.submit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,11 +13,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.memory import is_vector_store
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
+from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.budget_reservation import BudgetAccount
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
@@ -85,11 +87,13 @@ class ExecutorRows:
         parent = find_parent_run()
         if parent is not None and parent.spec.replayed_from is not None:
             problems.append(Problem(f"{NOT_ELSEWHERE['replay']} Leave out executor=."))
-        if not _is_memory_whole(ensemble.memory, pool):
+        for each in _list_ensembles(ensemble):
+            if _is_memory_whole(each.memory, pool):
+                continue
             text = "Each worker would have a copy of the memory: what a row stores would be lost with it, and no other "
             text += "row would find it. Leave out executor=, give a memory that is only read, or, on an executor of "
             text += "processes or threads of this machine, one in a file: SqliteMemory(path)."
-            problems.append(Problem(text, ensemble, "memory"))
+            problems.append(Problem(text, each, "memory"))
         if not isinstance(ensemble.review_handler, AutoReview | None):
             text = "Nobody can be asked from another process: leave out executor=, or the review handler."
             problems.append(Problem(text, ensemble, "review_handler"))
@@ -220,6 +224,15 @@ def _find_recording() -> ExchangeLog | None:
     return None if parent is None else getattr(parent.source, "file_log", None)
 
 
+def _list_ensembles(ensemble: EnsembleDefinition) -> Iterator[EnsembleDefinition]:
+    """An ensemble, and those that do its tasks."""
+    yield ensemble
+    for task in list_tasks(ensemble):
+        inner: Any = task.ensemble
+        if inner is not None:
+            yield from _list_ensembles(inner)
+
+
 def _is_memory_whole(memory: Any, pool: Pool) -> bool:
     """Whether rows elsewhere lose nothing of a memory: it is only read, or a file that their processes share."""
     from ensemble_notebook.memory.full_text_store import SqliteMemory
@@ -232,10 +245,10 @@ def _is_memory_whole(memory: Any, pool: Pool) -> bool:
 def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> None:
     if call.cancelled() and knows_beginnings:
         grant.withdraw()
-    elif call.cancelled() or call.exception() is not None:
-        grant.settle(None)  # nobody knows what a row took that does not come back
-    else:
-        grant.settle(call.result())
+        return
+    reply = None if call.cancelled() or call.exception() is not None else call.result()
+    # Nobody knows what a row took that does not come back, or as something else than it was.
+    grant.settle(reply if isinstance(reply, Reply) else None)
 
 
 async def _wait_for(call: Future[Any]) -> None:
