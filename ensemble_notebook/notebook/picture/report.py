@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.attachments import name_marks
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, RunStatus
+from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, RunKind, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
 from ensemble_notebook.domain.thumbnails import shrink_thumbnail
 from ensemble_notebook.domain.wording import UNKNOWN, format_count, format_moment, format_money, format_zone
@@ -117,7 +117,9 @@ def _write_answer(trace: ExecutionTrace, output: EnsembleOutput | None, chart: C
     author = "" if final is None else " · ".join(filter(None, [final.agent_role, final.name]))
     bundle = make_answer_bundle(output, None, "output", author=author, longest=LONGEST_ANSWER)
     if bundle is not None:
-        return section("Answer", html.Html(bundle["text/html"]), write_attached(trace, final.raw if final else ""))
+        attached = write_attached(trace, final.raw if final else "")
+        why = html.tag("p", mask(chart.sentence)) if chart.sentence and trace.status not in DONE else html.Html()
+        return section("Answer", why, html.Html(bundle["text/html"]), attached)
     if trace.capture_mode is CaptureMode.METADATA:
         return section("Answer", html.tag("p", NO_TEXTS))
     if trace.status in _STILL:
