@@ -102,8 +102,8 @@ class CallGates:
         """The answer about a call, and the call as it leaves it. A person whose arguments don't fit is asked again.
 
         Raises:
-            CallLeftPending: there is none.
-            EnsembleError: it has arguments that the tool does not take.
+            CallLeftPending: there is none, or arguments that were given with the run are not what the tool takes.
+            EnsembleError: that of a function has.
         """
         text = json.dumps(asked.call.arguments, ensure_ascii=False, default=str)
         if pending.is_unknown:
@@ -141,11 +141,16 @@ class CallGates:
             arguments, fault = read_edited_arguments(answer.decision.text, asked.spec)
             if not fault:
                 return answer, dataclasses.replace(asked.call, arguments=arguments)
-            if given is not None or answer.by != A_PERSON:
-                raise EnsembleError(
-                    f"The answer to call {pending.id} edits its arguments to what tool {pending.tool!r} does not take: "
-                    f"{fault} The call was not made, and waits."
-                )
+            wrong = (
+                f"The answer to call {pending.id} edits its arguments to what tool {pending.tool!r} does not take: "
+                f"{fault} The call was not made, and waits."
+            )
+            if given is not None:  # no answer, then, and nothing beside it is lost
+                self._services.warn(wrong)
+                self._leave(pending)
+                raise CallLeftPending(answer.by or A_PERSON, pending)
+            if answer.by != A_PERSON:
+                raise EnsembleError(wrong)
             request = dataclasses.replace(request, text=f"{text}\n\nThe edited arguments don't fit: {fault}")
 
     async def _is_wanted(self, asked: CallToReview, node: TaskNode, agent: Agent, span: SpanEmitter) -> bool:

@@ -261,7 +261,8 @@ _FOR_ALL = (Verdict.APPROVE, Verdict.REJECT, Verdict.EXIT_EARLY)
 class SharedReviewer:
     """Has the runs that ask wait for their turn, so that one question is shown at a time, whichever loops they are on.
 
-    The clock of a question runs once it has its turn. In a map, one answer may be for the same gate in all rows.
+    The clock of a question runs once it has its turn. In a map, one answer may be for the same gate in all rows, but
+    for a call of a reviewed tool, of which each row has other arguments.
 
     Args:
         handler: decides.
@@ -310,17 +311,14 @@ class SharedReviewer:
             self._is_taken = False
 
     def find_answer(self, request: ReviewRequest) -> tuple[ReviewDecision, str] | None:
-        """What was decided about this gate for all rows, and by whom; None where it is to be asked.
-
-        A call that may have been made before is asked about by itself.
-        """
-        return None if request.row is None or request.is_unknown else self._answers.get(_find_gate(request))
+        """What was decided about this gate for all rows, and by whom; None where it is to be asked."""
+        return self._answers.get(_find_gate(request)) if request.may_be_for_all else None
 
     def keep_answer(self, request: ReviewRequest, decision: ReviewDecision) -> None:
         """Remember a decision that is for all rows. A text that was edited or sent back is that of one row alone."""
-        if decision.for_all and request.row is not None and not request.is_unknown and decision.verdict in _FOR_ALL:
+        if decision.for_all and request.may_be_for_all and decision.verdict in _FOR_ALL:
             self._answers[_find_gate(request)] = decision, name_reviewer(self.handler)
 
 
 def _find_gate(request: ReviewRequest) -> tuple[object, ...]:
-    return request.subject, request.task, request.phase, request.tool, request.call_id is not None
+    return request.subject, request.task, request.phase, request.tool

@@ -145,7 +145,7 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
     if request.subject == "question":
         return _read_answer(read, request, limit)
     choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
-    if request.row is not None:
+    if request.may_be_for_all:
         choices += f", of all rows: [a {_ALL}]"
     has_always = request.call_id is not None
     if has_always:
@@ -154,7 +154,7 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
     while True:
         word, _, rest = read(prompt).strip().partition(" ")
         first, _, others = rest.strip().partition(" ")
-        is_for_all = request.row is not None and first.lower() == _ALL
+        is_for_all = request.may_be_for_all and first.lower() == _ALL
         is_always = has_always and first.lower() == _ALWAYS
         rest = others if is_for_all or is_always else rest
         for verdict in request.verdicts:

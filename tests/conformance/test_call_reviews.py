@@ -496,15 +496,30 @@ def test_e124_an_answer_to_a_call_of_another_run_is_refused_with_those_that_wait
     assert till.paid == []
 
 
-def test_e124_an_answer_that_edits_to_what_the_tool_refuses_leaves_the_call_waiting() -> None:
+@pytest.mark.parametrize("others", [(), (pay("B"), pay("C"))])
+def test_e124_an_answer_that_edits_to_what_the_tool_refuses_leaves_the_call_waiting(
+    others: tuple[ToolUse, ...],
+) -> None:
     till = Till()
-    ensemble = team(till, pay("A"))
+    ensemble = team(till, pay("A"), *others)
     first = ensemble.run()
     call_id = first.pending[0].id
-    with pytest.raises(TaskExecutionError, match="missing 'amount'"):
-        ensemble.run(resume=first, answers={call_id: {"decision": "edit", "arguments": {"order": "A"}}})
-    ensemble.run(resume=first, answers={call_id: {"decision": "edit", "arguments": {"order": "A", "amount": 1}}})
+    output = ensemble.run(resume=first, answers={call_id: {"decision": "edit", "arguments": {"order": "A"}}})
+    assert [each.id for each in output.pending] == [each.id for each in first.pending]
+    assert "missing 'amount'" in "".join(output.warnings)
+    assert "No use was made" not in "".join(output.warnings)
+    again = {"decision": "edit", "arguments": {"order": "A", "amount": 1}}
+    ensemble.run(resume=output, answers={call_id: again})
     assert till.paid == [("A", 1)]
+
+
+def test_e122_an_answer_for_all_rows_is_for_the_call_of_its_own_row_alone() -> None:
+    till = Till()
+    asked, answer = answering(ReviewDecision(verdict=ReviewDecision.approve().verdict, for_all=True))
+    team(till, pay("A")).map([{"n": n} for n in range(3)], concurrency=1, review_handler=answer)
+    assert [each.row for each in asked] == ["row 0", "row 1", "row 2"]
+    assert not any(each.may_be_for_all for each in asked)
+    assert len(till.paid) == 3
 
 
 def test_e124_a_tool_that_is_gone_by_the_answer_is_told_to_the_model() -> None:

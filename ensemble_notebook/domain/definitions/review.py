@@ -149,7 +149,7 @@ class ReviewRequest(Record):
         timeout: seconds until `on_timeout` decides; None waits forever.
         on_timeout: what happens then.
         tasks: names of the tasks that a retry may address; empty where there is only one.
-        row: name of the row that it is about, in a map, where one answer may serve all rows; None elsewhere.
+        row: name of the row that it is about, in a map; None elsewhere.
         call_id: of a call of a reviewed tool: by which ``run(resume=..., answers={call_id: ...})`` answers it later; it
             is left pending where nobody answers now, whatever `on_timeout` says. None for all others.
         arguments: of such a call, by name; None for all others.
@@ -172,6 +172,11 @@ class ReviewRequest(Record):
     arguments: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     is_unknown: bool = False
+
+    @property
+    def may_be_for_all(self) -> bool:
+        """Whether one answer may serve all rows of a map; each call of a reviewed tool has its own arguments."""
+        return self.row is not None and self.call_id is None
 
 
 A_PERSON: Final = "a person"

@@ -132,7 +132,8 @@ class ResumedCalls:
         self._run_id = run_id
 
     def find(self, call_id: str) -> ReviewAnswer | None:
-        """The answer that was given to a call with this run; None where none was."""
+        """The answer that was given to a call with this run; None where none was. The run has come to that call."""
+        self._unused.discard(call_id)
         return self._answers.get(call_id)
 
     def is_used(self, call_id: str) -> bool:
@@ -149,7 +150,6 @@ class ResumedCalls:
         noted = UsedAnswer(
             used_in=self._run_id, at=datetime.now(UTC), by=answer.by, decision=answer.decision.verdict.value
         )
-        self._unused.discard(call_id)
         if (earlier := self._store.use_answer(call_id, self._resumed_id, noted)) is not None:
             raise ValidationError(f"Call {call_id} is answered already: {earlier}. An answer counts once.")
 

@@ -227,8 +227,8 @@ describe("a call of a reviewed tool", () => {
   ];
   const OTHERWISE = "the call is not made, and waits for an answer";
 
-  async function askAboutCall(call: object | null = { fields: FIELDS, is_unknown: false }): Promise<void> {
-    await ask({ subject: "tool", tool: "refund", otherwise: OTHERWISE, verdicts: ["approve", "edit", "reject", "exit_early"] });
+  async function askAboutCall(call: object | null = { fields: FIELDS, is_unknown: false }, row: string | null = null): Promise<void> {
+    await ask({ row, subject: "tool", tool: "refund", otherwise: OTHERWISE, verdicts: ["approve", "edit", "reject", "exit_early"] });
     if (call) await tell(call);
   }
 
@@ -254,6 +254,12 @@ describe("a call of a reviewed tool", () => {
     for (const part of ["May Ana call refund?", "for draft", HOSTILE, "12345678901234567890", "asked 0:0", `left, then ${OTHERWISE}`]) expect(text).toContain(part);
     expect(panel()?.querySelector("img")).toBeNull();
     expect(page.button("Decline…")).toBeDefined();
+  });
+
+  it("is asked about in each row of a map, which has other arguments (W164)", async () => {
+    await askAboutCall({ fields: FIELDS, is_unknown: false }, "row 17");
+    expect(panel()?.textContent).toContain("always in this run");
+    expect(panel()?.textContent).not.toContain("in all rows");
   });
 
   it("is answered once its arguments are here, which are asked for until they are (W164)", async () => {

@@ -165,7 +165,7 @@ function Question({ row, review, run, view, connection, isAnswering }: QuestionP
           </button>
         )}
         {isChoosing ? others.filter((choice) => choice !== "exit_early").map(button) : <button class="et-answer" onClick={cancel}>Cancel</button>}
-        {review.row != null && !isQuestion && (
+        {review.row != null && !isQuestion && !isCall && (
           <label class="et-review-all" title="Approve, Reject and End the run then hold for this review in every row">
             <input type="checkbox" checked={isForAll} onChange={(event) => setForAll(event.currentTarget.checked)} /> in all rows
           </label>
