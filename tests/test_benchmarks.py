@@ -39,6 +39,7 @@ ROWS = [
     "a map over 20 rows of 200 ms, CPU, a row",
     "memory of a finished row, 20",
     "speed-up of 4 rows by 2 workers, wall",
+    "4 rows over 2 workers under 200/s",
     "longest silence of the heart, 10 busy rows",
     "plan of 100 tasks in a chain",
     "plan of 100 tasks that read 10 each",
