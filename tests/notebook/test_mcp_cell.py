@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,9 @@ def test_c108_the_cell_says_what_is_read_until_the_run_begins_and_shows_no_timel
     shell.displayed.clear()
     assert "Did you mean 'notes://today'?" in str(shell.error("%%ensemble --llm scripted\n- Do {gone}"))
     assert [each["text/plain"] for each in shell.seen()] == [""]
+    shell.displayed.clear()
+    assert shell.run("%%ensemble -b -o late --llm scripted\n- Do {gone}").success
+    for thread in threading.enumerate():
+        if thread.name == "ensemble-background":
+            thread.join(20)
+    assert shell.seen()[0]["text/plain"].startswith("The input 'gone' can't be read.")

@@ -11,7 +11,6 @@ import dataclasses
 import re
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,7 +27,7 @@ from ensemble_notebook.cell.reading.options import (
 )
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import TimelineView
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, summarize_error
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.notebook.live.frontend import find_notebook, write_text
 from ensemble_notebook.notebook.magics.line_commands import run_line
@@ -436,9 +435,14 @@ class EnsembleMagics(Magics):
             _follow(run_display, handle, reviewer, waits=False)
 
             def wait() -> None:
-                with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
+                fault = ""
+                try:
                     handle.result()
+                except BaseException as error:  # noqa: BLE001 - whoever asks the handle gets it; here the end matters
+                    fault = summarize_error(error)
                 _close(run_display, handle)
+                if handle.output is None and fault:  # there is nothing else that tells of it
+                    run_display.say(fault)
 
             # the display closes in the context of the cell that started the run
             work = contextvars.copy_context().run
