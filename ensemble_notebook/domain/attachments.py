@@ -259,6 +259,20 @@ def find_mark(value: Any) -> str | None:
         return None
 
 
+def sketch_mark(value: Any) -> Any:
+    """For an estimate: the path of a picture as a mark without digest, so that no file is read; all else as it is."""
+
+    def sketch(_: BinaryIO, media_type: str, __: os.stat_result) -> str | None:
+        return None if media_type == PDF else _write_mark(None, "0" * 64)
+
+    if not isinstance(value, Path):
+        return value
+    try:
+        return _open(value, sketch) or value
+    except (OSError, UnwritableValueError):
+        return value
+
+
 @lru_cache(maxsize=20_000)
 def _read_mark(path: Path, media_type: str, _key: FileKey) -> str:
     if media_type == PDF:

@@ -528,6 +528,7 @@ class Ensemble(RunnableEnsemble):
         repeat: int | None = None,
         score: AnyScorers | None = None,
         expected: str | None = None,
+        attach: str | Sequence[str] = (),
         **variables: Any,
     ) -> CostEstimate:
         """Estimate the model calls, tokens and cost of a run or a map: what is likely, and the most.
@@ -540,6 +541,7 @@ class Ensemble(RunnableEnsemble):
             repeat: how often each row, or the run, is done.
             score: what would score it, as in `map`.
             expected: the column of what a row should come to, as in `map`.
+            attach: the columns whose texts are paths of pictures and PDFs, as in `map`; pictures are not read.
             **variables: more values, as keywords.
 
         Raises:
@@ -550,10 +552,10 @@ class Ensemble(RunnableEnsemble):
         if rows is not None or repeat is not None:
             from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_runs
             from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
-            from ensemble_notebook.ensemble.many_runs.rows import make_only_row, read_rows
+            from ensemble_notebook.ensemble.many_runs.rows import attach_files, make_only_row, read_rows
 
-            settings = MapSettings(repeat=repeat, score=score, expected=expected)
-            given = make_only_row({}) if rows is None else read_rows(rows)
+            settings = MapSettings(repeat=repeat, score=score, expected=expected, attach=attach)
+            given = attach_files(make_only_row({}) if rows is None else read_rows(rows), settings.attach)
             return estimate_runs([(self, replace(given, rows=[*given.rows] * (repeat or 1)), values)], settings, None)
         found = self._estimate(graph, self._write_inputs(values), list_known_items(graph, values))
         if score is None:

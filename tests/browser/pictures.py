@@ -20,6 +20,7 @@ from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
+from tests.browser.scans import save_scans
 from tests.browser.scenes import run_report, show_saved
 from tests.browser.tables import cell_at, show_table
 
@@ -98,6 +99,7 @@ def main() -> None:
             draw_parts(browser, theme)
             draw_call(browser, theme)
             draw_grid(browser, theme)
+            draw_scans(browser, theme)
             draw_graph(browser, theme)
             draw_agents(browser, theme)
             draw_comparison(browser, theme)
@@ -152,6 +154,19 @@ def draw_grid(browser: Browser, theme: str) -> None:
         page.wait_for_timeout(700)
         view = page.locator(".ensemble-timeline")
         page.screenshot(path=PICTURES / f"grid-{theme}.png", full_page=True, clip=_crop(view, 560))
+        page.close()
+
+
+def draw_scans(browser: Browser, theme: str) -> None:
+    """Photograph a map over pictures as a table of answers."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}", width=WIDTH)
+        view = show_saved_view(page, save_scans())
+        show_table(view).locator("[data-line] img").first.wait_for()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"scans-{theme}.png", full_page=True, clip=_crop(view, 560))
         page.close()
 
 

@@ -265,6 +265,22 @@ def test_e131_a_budget_counts_pictures_and_pages_and_no_bytes(server: OpenAIServ
     assert len(server.requests) == 1
 
 
+def test_e131_an_estimate_counts_pictures_and_pages_and_reads_no_picture(
+    monkeypatch: pytest.MonkeyPatch, llm: str, tmp_path: Path
+) -> None:
+    path, words = tmp_path / "a.png", tmp_path / "b.pdf"
+    path.write_bytes(png() + b"\0" * 200_000)
+    words.write_bytes(PDF)
+    ensemble = Ensemble(tasks=[Task.of("Look at {photo}")], llm=llm)
+    monkeypatch.setattr(attachments, "read_file", None)
+    text = ensemble.estimate(rows=[{"photo": "a picture"}] * 3).input_tokens.high
+    most = ensemble.estimate(rows=[{"photo": str(path)}] * 3, attach="photo").input_tokens.high
+    assert 3 * attachments.TOKENS_EACH <= most - text <= 3 * (attachments.TOKENS_EACH + 200)
+    monkeypatch.undo()
+    pages = ensemble.estimate(rows=[{"photo": words}]).input_tokens.high
+    assert pages - text / 3 >= 2 * attachments.TOKENS_EACH
+
+
 def test_e131_what_is_encoded_is_gone_with_the_last_request(server: OpenAIServer, llm: str, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png())

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
+from ensemble_notebook.domain.attachments import sketch_mark
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.templates import find_first_texts
@@ -67,7 +68,11 @@ def estimate_map(
     """
     names, now = find_first_texts(list_texts(ensemble)), datetime.now(UTC)
     once = {id(row): row for row in rows.rows}  # repeats of a row are the same object
-    texts = {key: write_inputs(names, {**common, **row.values})[0] for key, row in once.items()}
+    inputs = {key: {**common, **row.values} for key, row in once.items()}
+    texts = {
+        key: write_inputs(names, {name: sketch_mark(each) for name, each in values.items()})[0]
+        for key, values in inputs.items()
+    }
     written = [texts[id(row)] for row in rows.rows]
     count = len(written)
     sizes = [_measure(each) for each in written]
