@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -258,6 +259,55 @@ def test_what_is_selected_and_scrolled_to_stays_while_a_reply_grows(page: Page, 
     panel.evaluate("panel => { panel.scrollTop = panel.scrollHeight; }")
     grow()
     wait_for(lambda: state()["top"] >= state()["most"] - 2, 30)
+
+
+def test_a_typed_reply_is_a_table_while_it_grows_and_shows_nothing_that_is_half(page: Page, address: str) -> None:
+    """W168."""
+    timeline = open_view(page, address, "at=4500")
+    drawer = open_drawer(timeline, "read the code")
+    facts = [{"fact": "It turns twice", "year": 2026}, {"fact": "b", "constructor": {"by": ["A", "B"]}}]
+    whole = json.dumps({"title": f"Tides {HOSTILE}", "score": 127, "kind": "good enough", "facts": facts})
+
+    def write(end: str) -> None:
+        page.evaluate(
+            """reply => {
+                const [call] = Object.keys(model.scene.textAt(model.at + 10));
+                model.scene = {...model.scene, textAt: () => ({[call]: reply})};
+                model.step(model.at + 10);
+            }""",
+            whole[: whole.index(end) + len(end)],
+        )
+
+    table = drawer.locator(".et-json[data-grows=true]")
+    write(": 12")
+    for tab in ("Summary", "Messages"):
+        open_tab(drawer, tab)
+        expect(table.get_by_role("row", name="title")).to_contain_text("Tides <img src=x")
+        expect(table).not_to_contain_text("score")
+    assert drawer.evaluate(ACTIVE) == 0
+    write('"good')
+    expect(table.get_by_role("row", name="score")).to_contain_text("127")
+    expect(table).not_to_contain_text("kind")
+    write("It turns t")
+    expect(table).to_contain_text("good enough")
+    expect(table.get_by_role("columnheader")).to_have_text(["fact"])
+    expect(table).to_contain_text("It turns t…")
+    write('"by": ["A", ')
+    expect(table.get_by_role("columnheader")).to_have_text(["fact", "year", "constructor"])
+    expect(table).to_contain_text("2026")
+    expect(table).not_to_contain_text("function")
+    fold = table.get_by_role("button", name="by")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.focus()
+    page.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    write("}]}")
+    expect(fold).to_contain_text("2 items")
+    expect(fold).to_have_attribute("aria-expanded", "true")  # what a person opened stays so while it grows
+    assert find_axe_faults(drawer) == []
+    photograph("typed-reply", drawer)
+    drawer.get_by_role("button", name="Formatted").click()
+    expect(drawer.locator("[data-grows=true]")).to_contain_text('"score": 127')
 
 
 @pytest.mark.parametrize(

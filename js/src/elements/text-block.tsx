@@ -63,8 +63,8 @@ export function TextBlock({ text, length = text.length, onMore, restIs = "", kin
     if (isLoading) onMore?.();
   }, [isLoading, text.length]);
   const isRendered = isFormatted.value && kind !== "plain";
-  const json = isRendered && !isGrowing && !isShort ? parseJson(text) : undefined;
-  if (json) return <JsonTree value={json} />;
+  const json = isRendered && !isShort ? parseJson(text, isGrowing) : undefined;
+  if (json) return <JsonTree value={json} isTable={kind === "prose"} isGrowing={isGrowing} />;
   return (
     <div class={kind === "prose" ? "et-block" : "et-block et-mono"} data-folded={isFolded} data-grows={isGrowing}>
       <Segments text={text} size={isGrowing ? Infinity : wanted} isProse={kind === "prose" && isRendered} isGrowing={isGrowing} />

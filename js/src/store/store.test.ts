@@ -140,10 +140,10 @@ it("puts a reply together from parts that say where they begin", () => {
 
 it("joins the end of a long reply that came with the details and what streamed in", () => {
   const store = stored({ rows: [row({ span_id: "l", kind: "llm", status: "running" })], text: [["l", "a time", 10]] });
-  expect(store.text("l")).toBe("a time");
+  expect(store.text("l")).toBe("…a time");
   store.keepDetails({ span_id: "l", messages: [], output: "upon a", lengths: { output: 11 } });
   store.fold(delta(1, 2, { text: [["l", "time there", 12]] }), 0);
-  expect(store.text("l")).toBe("upon a time there");
+  expect(store.text("l")).toBe("…upon a time there");
 });
 
 it("puts a long text together from its pieces, and drops one that does not follow", () => {

@@ -302,10 +302,10 @@ export class Store {
   text(span: string): string {
     const streamed = this.#text.get(span);
     const { output, lengths } = this.details(span) ?? {};
-    if (output == null) return streamed?.text ?? "";
     // Of a long text that is still being streamed, details have the end.
-    const asked = { start: Math.max(0, (lengths?.output ?? 0) - output.length), text: output };
-    return streamed ? joinPieces(asked, streamed).text : output;
+    const asked = output == null ? streamed : { start: Math.max(0, (lengths?.output ?? 0) - output.length), text: output };
+    const known = asked && streamed ? joinPieces(asked, streamed) : asked;
+    return known ? `${known.start ? "…" : ""}${known.text}` : "";
   }
 
   /** The end of that, as far as this page saw it come. */
