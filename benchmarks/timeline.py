@@ -16,7 +16,7 @@ import json
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -171,14 +171,21 @@ def _frames(page: Page, name: str, *values: Any, names: frozenset[str] = _ALL) -
 
 
 def _list_costs(page: Page, name: str, *values: Any, names: frozenset[str] = _ALL) -> list[float]:
+    return record_costs(page, lambda: _ask(page, name, *values), names)
+
+
+def record_costs(page: Page, act: Callable[[], object], names: frozenset[str] = _ALL) -> list[float]:
     """What each frame but the first ones, in which the chart is made, cost the main thread, in ms of CPU.
 
-    `names` are those of the recorded parts that count; of one inside another, the outer.
+    Args:
+        page: that is looked at.
+        act: has it do something, with a mark called ``frame`` before each frame.
+        names: of the recorded parts that count; of one inside another, the outer.
     """
     browser = page.context.browser
     assert browser is not None
     browser.start_tracing(page=page, categories=["-*", "toplevel", "blink.user_timing", "devtools.timeline"])
-    _ask(page, name, *values)
+    act()
     events = json.loads(browser.stop_tracing())["traceEvents"]
     marks = [each for each in events if each["name"] == "frame" and "user_timing" in each["cat"]]
     thread = (marks[0]["pid"], marks[0]["tid"])

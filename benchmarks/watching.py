@@ -1,4 +1,4 @@
-"""What it costs a run that somebody watches it, beside the same run alone: with very many spans, and with a long reply.
+"""What it costs a run that somebody watches it, beside the same run alone: many spans, a long reply, a map as a table.
 
 What a cell with a timeline does is done here without a kernel: replies are streamed, events are folded and painted, and
 each message becomes JSON as for a page that has said hello. The end is what comes between the last event of a run and
@@ -9,36 +9,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from queue import SimpleQueue
 from statistics import median
+from threading import Thread
 from typing import Any
 
 from benchmarks.row import Row
 from benchmarks.server import serving
-from benchmarks.stopwatch import Comparison, Cost, Work, cost
-from ensemble_notebook import Ensemble, Task
+from benchmarks.stopwatch import Comparison, Cost, Work, compare, cost
+from ensemble_notebook import Ensemble, Task, TaskOutput
+from ensemble_notebook.ensemble.many_runs.map_run import MapHandle, start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.notebook.live.run_display import RunPainter, make_answer_bundle
-from ensemble_notebook.notebook.live.run_feed import RunFeed
+from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 
 _AT_ONCE = 32
 _SPANS_OF_TASK = 4
+_LINES = 20
+"""Of a table, that a page shows."""
 
 
 def measure(*, quick: bool) -> list[Row]:
     spans, rounds = (40, 1) if quick else (10_000, 7)
     words = 100 if quick else 10_000
+    rows, map_rounds = (20, 1) if quick else (10_000, 1)
     with serving() as url:
         many = _make(spans // _SPANS_OF_TASK, f"openai:instant@{url}")
         long = _make(1, f"openai:words-{words}-letters-99@{url}")
         runs, ends = _compare(many, rounds)
         cells, _ = _compare(long, rounds, has_end=True)
+        grid = _compare_maps(rows, f"openai:instant@{url}", map_rounds)
     alone = "the same, not watched"
     return [
         runs.row(f"a watched run of {spans:,} spans, wall", "wall", "s", alone, most_ratio=1.1),
         runs.row(f"a watched run of {spans:,} spans, CPU", "cpu", "s", alone),
         _end(spans, ends, runs),
         _reply(words, cells),
+        grid.row(f"a map of {rows:,} rows watched in the grid, CPU", "cpu", "s", alone, most_ratio=1.1),
     ]
 
 
@@ -84,6 +93,48 @@ def _compare(ensemble: Ensemble, rounds: int, *, has_end: bool = False) -> tuple
     return Comparison(ours, floor), [each.wall for each in ends]
 
 
+def _compare_maps(count: int, llm: str, rounds: int) -> Comparison:
+    """A map whose rows are scored, and the same map while a page shows its table."""
+    ensemble = Ensemble(tasks=[Task.of("Work on part {number}.", name="work")], llm=llm)
+    rows = [{"number": number} for number in range(count)]
+    ours, floor = Work(lambda: _watch_map(ensemble, rows)), Work(lambda: _end_map(_start_map(ensemble, rows)))
+    (comparison,) = compare([(ours, floor)], rounds)
+    return comparison
+
+
+def _start_map(ensemble: Ensemble, rows: Sequence[dict[str, int]]) -> MapHandle:
+    handle = start_map(ensemble, read_map(rows, concurrency=_AT_ONCE, score=_is_answered))
+    handle._begin()
+    return handle
+
+
+def _end_map(handle: MapHandle) -> None:
+    """Wait for it, and make what stands below its cell."""
+    result = handle.result()
+    make_answer_bundle(None if handle.run is None else handle.run.output, result, "output")
+
+
+def _is_answered(output: TaskOutput) -> bool:
+    return bool(output.raw)
+
+
+def _watch_map(ensemble: Ensemble, rows: Sequence[dict[str, int]]) -> None:
+    painter = RunPainter(ensemble.cost, "output")
+    handle = _start_map(ensemble.replace(listeners=[painter]), rows)
+    feed = RunFeed(painter.messages, handle.cancel)
+    page = _GridPage(feed)
+    feed.subscribe(page)
+    feed.receive(page, {"kind": "hello"})
+    painter.show(feed)
+    handle.result()
+    painter.close()
+    assert handle.run is not None
+    assert handle.run.output is not None
+    keep_feed(handle.run.output, feed)
+    _end_map(handle)
+    page.close()
+
+
 def _run(ensemble: Ensemble) -> None:
     make_answer_bundle(ensemble.start().result(), None, "output")
 
@@ -118,3 +169,30 @@ class _Page:
 
     def send(self, message: dict[str, Any], _buffers: object) -> None:
         json.dumps(message)
+
+
+class _GridPage(_Page):
+    """A page whose table a person goes through: with each message it asks for the cells of other lines."""
+
+    def __init__(self, feed: RunFeed) -> None:
+        self._feed, self._first = feed, 0
+        self._told = SimpleQueue[bool]()
+        self._asker = Thread(target=self._ask)
+        self._asker.start()
+
+    def send(self, message: dict[str, Any], _buffers: object) -> None:
+        super().send(message, _buffers)
+        if message["kind"] != "cells":
+            self._told.put(True)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._told.put(False)
+        self._asker.join()
+
+    def _ask(self) -> None:
+        ids: Sequence[str] = ()
+        while self._told.get():
+            ids = ids or [*self._feed.messages.find_tasks().values()]
+            self._first = (self._first + _LINES) % max(1, len(ids))
+            self._feed.receive(self, {"kind": "cells", "span_ids": ids[self._first : self._first + _LINES]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,9 +13,11 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from ensemble_notebook import (
     Ensemble,
+    RunInterrupted,
     RunStatus,
     Score,
     ScoringError,
+    ScriptedChatModel,
     Task,
     TaskInput,
     TraceFormatError,
@@ -22,6 +25,8 @@ from ensemble_notebook import (
     load_traces,
 )
 from ensemble_notebook.cli.main import DONE, FAILED, MISTAKE, main
+from ensemble_notebook.ensemble.many_runs.map_run import Variant, start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.evaluation.clear_verdict import order_rows
 from ensemble_notebook.evaluation.standing import describe_standing
 from ensemble_notebook.testing.trace_invariants import find_violations
@@ -311,3 +316,35 @@ def test_command_ends_where_it_is_clear_that_nothing_is_lost_v63(
     assert "not worse by 0.2: shown to be worse" in told
     assert main([*scored, "-i", "style=kindly", "--until-clear", "0.05"]) == MISTAKE
     assert "name that with --against" in capsys.readouterr().err
+
+
+def test_budget_and_stop_end_a_map_before_its_verdict_and_leave_no_row_settled_v60() -> None:
+    spoken = ScriptedChatModel(default="kindly 1")
+    team = Ensemble(tasks=[Task.of("{style} {n}", name="say", llm=spoken)])
+    variants = team.variants({name: {"inputs": {"style": name}} for name in ("kindly", "tersely")})
+    given: dict[str, Any] = {"score": is_even, "until_clear": 0.05, "concurrency": 1}
+    poor = variants.map(ROWS[:20], budget={"max_llm_calls": 6}, **given)
+    assert Counter(each.status for each in poor) == {"completed": 6, "budget_exceeded": 1, "skipped": 33}
+    assert not poor.compare().is_different
+    rest = variants.map(ROWS[:20], resume=poor, **given)
+    assert Counter(each.reused for each in rest) == {True: 6, False: 34}
+
+    async def stop(given: TaskInput) -> str:
+        begun.append(given.description)
+        if len(begun) == 5:
+            handle.cancel()
+            await asyncio.Event().wait()
+        return given.description
+
+    begun: list[str] = []
+    sides = [
+        Variant(name, Ensemble(tasks=[Task(description="{style} {n}", handler=stop)]), each["inputs"])
+        for name, each in VARIANTS.items()
+    ]
+    handle = start_map(sides[0].ensemble, read_map(ROWS[:20], **given), variants=sides)
+    handle._begin()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    result: Any = caught.value.output
+    assert Counter(each.status for each in result)["completed"] == 4
+    assert "settled" not in {each.status for each in result}

@@ -16,6 +16,8 @@ from ensemble_notebook import Ensemble, Score, Task, TaskInput
 from ensemble_notebook.evaluation.statistics import find_t_quantile
 
 LEVEL: Final = 0.05
+APPROXIMATE: Final = 0.07
+"""Of scores without bounds, whose intervals are true of many rows."""
 ALIKE, DIFFERENT = 400, 120
 DESIGNS: Final = 6
 FIRST_PEEK: Final = 10
@@ -39,6 +41,12 @@ def draw_bounded(random: np.random.Generator, rows: int, repeats: int, gain: flo
     levels = random.beta(4, 2, (rows, 1)) * (1 - gain)
     noise = random.normal(0, 0.2, (2, rows, repeats))
     return np.clip(levels + np.asarray([0.0, gain])[:, None, None] + noise, 0, 1)
+
+
+def draw_numbers(random: np.random.Generator, rows: int, repeats: int, gain: float) -> Numbers:
+    """Scores that nobody has given bounds."""
+    levels = random.normal(5, 1, (rows, 1))
+    return levels + np.asarray([0.0, gain])[:, None, None] + random.standard_t(5, (2, rows, repeats))
 
 
 def run(drawn: Numbers, seed: int, to_score: Callable[[float], Any]) -> Any:
@@ -92,3 +100,26 @@ def test_maps_of_alike_sides_claim_a_difference_in_at_most_5_of_100(add_figures:
         )
     assert maps == ALIKE
     assert false <= LEVEL * ALIKE
+
+
+def test_scores_without_bounds_claim_a_difference_in_at_most_7_of_100_maps(add_figures: Callable[..., None]) -> None:
+    random, maps = np.random.default_rng(7), 200
+    claimed, peeked, saved = 0, 0, []
+    for seed in range(maps):
+        drawn = draw_numbers(random, 60, 1, 0.0)
+        claimed += run(drawn, seed, float).compare().is_different
+        peeked += is_claimed_by_peeking(drawn)
+    for seed in range(DIFFERENT // DESIGNS):
+        result = run(draw_numbers(random, 200, 1, 1.5), seed, float)
+        assert result.compare().better == "after"
+        assert "approximate" in repr(result.compare())
+        saved.append(sum(each.status == "settled" for each in result) / 2)
+    add_figures(
+        score="without bounds",
+        repeats="1",
+        maps=str(maps),
+        false_verdicts=f"{claimed / maps:.1%}",
+        false_verdicts_by_peeking=f"{peeked / maps:.1%}",
+        rows_saved_of_200=f"{np.median(saved):.0f}",
+    )
+    assert claimed <= APPROXIMATE * maps
