@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,17 @@ def test_e132_a_partial_is_a_dict_that_belongs_to_who_reads_it() -> None:
 
 def test_e132_the_last_one_is_whole_also_where_the_type_reads_it_in_another_way() -> None:
     assert fields(rate('{"title": "Low", "score": "7"}'))[-1] == {"title": "Low", "score": 7, "tags": []}
+
+
+class Price(BaseModel):
+    amount: Decimal
+
+
+def test_e132_numbers_are_as_json_has_them_also_of_decimals() -> None:
+    task = Task.of(
+        "Price it", name="price", output_type=Price, llm=scripted('{"amount": 0.1234567890123456789012345 }')
+    )
+    assert partials(Ensemble(tasks=[task])) == [("price", 1, {"amount": 0.12345678901234568})]
 
 
 def test_e132_who_takes_long_is_given_the_newest_next() -> None:

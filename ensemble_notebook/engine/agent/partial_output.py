@@ -6,6 +6,7 @@ Knows texts and types; whose reply it is, and what came before it, is `ensemble.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -57,7 +58,9 @@ class PartialFormat:
             value: the output itself.
         """
         try:
-            fields, _ = self._whole.find(text)
+            fields = json.loads(
+                json.dumps(self._whole.find(text)[0])
+            )  # numbers that a Decimal is made of are floats then
             is_plain = isinstance(fields, dict) and self._validator.is_valid(fields)
         except ValueError:  # a person has worded it, or a handler, which need not write JSON
             is_plain = False
