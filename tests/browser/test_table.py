@@ -87,6 +87,9 @@ def test_w153_cells_are_asked_for_as_they_are_seen(page: Page, address: str) -> 
     view.get_by_role("button", name="Differs").click()
     expect(view.get_by_text(re.compile("^[0-9,]+ of 10,000 rows$"))).to_be_visible()
     wait_for(lambda: len(page.evaluate(asked)) > 29_000, 60)
+    view.get_by_label("Filter the rows").fill("")
+    table.press("End")  # also as the first key
+    wait_for(lambda: "row 9999" in read_names(table), 30)
 
 
 def test_w154_the_table_is_filtered_sorted_and_searched(page: Page, address: str) -> None:

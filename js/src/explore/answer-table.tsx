@@ -178,7 +178,7 @@ export function AnswerTable({ view, connection, prefix }: Props) {
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = cursor === null ? at : { line: Math.min(Math.max(at.line + step[0], 0), lines.length - 1), column: Math.min(Math.max(at.column + step[1], 0), count - 1) };
+    const next = cursor === null && Number.isFinite(step[0]) ? at : { line: Math.min(Math.max(at.line + step[0], 0), lines.length - 1), column: Math.min(Math.max(at.column + step[1], 0), count - 1) };
     if (event.key === " ") return go(next, true);
     if (event.shiftKey && step[0] !== 0) selectLines(anchor.current, next.line);
     else if (!event.ctrlKey && !event.metaKey) return go(next);
