@@ -1,4 +1,7 @@
-"""What a model call costs in a conversation that grows: a task that calls a tool 20 times, beside the same by hand."""
+"""What a model call costs in a conversation that grows: a task that calls a tool 20 times, beside the same by hand.
+
+And what it costs more where a rule says of each call that nobody is to be asked about it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from benchmarks.peer import ask, bare, prompts
 from benchmarks.row import Row
 from benchmarks.server import serving
 from benchmarks.stopwatch import Work, compare
-from ensemble_notebook import Agent, Ensemble, Task
+from ensemble_notebook import Agent, Ensemble, Task, Tool
 
 _PARAMETERS: Final = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 _OFFERED: Final = {"name": "search", "description": "Look something up.", "parameters": _PARAMETERS}
@@ -25,9 +28,13 @@ def measure(*, quick: bool) -> list[Row]:
     turns, rounds = (2, 1) if quick else (20, 21)
     name = f"rounds-{turns}"
     with serving() as url, asyncio.Runner() as runner:
-        agent = Agent(role="Cook", goal="Cook well", tools=[search])
-        task = Task(description="Find out how to fry a steak.", expected_output="A recipe.", agent=agent)
-        ensemble = Ensemble(tasks=[task], llm=f"openai:{name}@{url}")
+
+        def make_ensemble(tool: Any) -> Ensemble:
+            agent = Agent(role="Cook", goal="Cook well", tools=[tool])
+            task = Task(description="Find out how to fry a steak.", expected_output="A recipe.", agent=agent)
+            return Ensemble(tasks=[task], llm=f"openai:{name}@{url}")
+
+        ensemble, ruled = make_ensemble(search), make_ensemble(Tool(search, review=lambda call: False))
         (opening,) = prompts(runner.run(ensemble.arun()))
         client = bare(url)
 
@@ -44,7 +51,12 @@ def measure(*, quick: bool) -> list[Row]:
             Work(lambda: runner.run(ensemble.arun()), turns + 1),
             Work(lambda: runner.run(by_hand()), turns + 1),
         )
-        (comparison,) = compare([(ours, floor)], rounds)
+        with_rule, again = (Work(lambda each=each: runner.run(each.arun()), turns + 1) for each in (ruled, ensemble))
+        by_client, by_rule, by_itself = compare([(ours, floor), (with_rule, ours), (again, ours)], rounds)
         runner.run(client.close())
     what = f"a model call of {turns + 1} with a tool, CPU"
-    return [comparison.row(what, "cpu", "ms", "the openai client", most_ratio=0.5)]
+    return [
+        by_client.row(what, "cpu", "ms", "the openai client", most_ratio=0.5),
+        by_rule.row("the same under a rule that never asks", "cpu", "ms", "without", most_ratio=1.05),
+        by_itself.row("the same against itself", "cpu", "ms", "without", most_ratio=None),
+    ]

@@ -48,6 +48,8 @@ ROWS = [
     "a model call that is not remembered, CPU",
     "a reply of a call made again, CPU",
     "a model call of 3 with a tool, CPU",
+    "the same under a rule that never asks",
+    "the same against itself",
     "a reuse check of 10 unchanged tasks",
     "a run of 10 unchanged tasks",
     "a fork of a live run of 20 tasks, CPU",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -372,8 +372,8 @@ class AgentLoop:
             if tasks:
                 await asyncio.wait(tasks)
 
-    @asynccontextmanager
-    async def _not_begun(self) -> AsyncIterator[None]:
+    @contextmanager
+    def _not_begun(self) -> Iterator[None]:
         """While a person is asked whether a call is to be made. A review that fails ends it as a stop does."""
         task = asyncio.current_task()
         assert task is not None
@@ -436,14 +436,14 @@ class AgentLoop:
             return await conversation.run_tool(call, ReviewedRun(partial(self._run_reviewed, asked, span)))
         approved: ToolCall | ToolAnswer = call
         if self._request.approve is not None:
-            async with self._not_begun():
+            with self._not_begun():
                 approved = await self._request.approve(call, span)
         if isinstance(approved, ToolAnswer):
             return approved
 
         async def run(begun_in: str | None = None, /) -> ToolAnswer:
             if begun_in is not None and self._request.ask_again is not None:
-                async with self._not_begun():
+                with self._not_begun():
                     declined = await self._request.ask_again(approved, begun_in, span)
                 if declined is not None:
                     return declined
@@ -460,7 +460,7 @@ class AgentLoop:
         """What a call of a reviewed tool comes to, once somebody has allowed it, or its rule asks nobody."""
         request = self._request
         assert request.review_call is not None, "whoever hands reviewed tools to an agent has their calls looked at"
-        async with self._not_begun():
+        with self._not_begun():
             allowed = await request.review_call(asked, run, span)
             is_answered = allowed is not None
             if allowed is None:  # then the review of the task is asked, as about a call of any other tool
@@ -469,7 +469,8 @@ class AgentLoop:
             return allowed
         await run.begin(is_answered=is_answered)
         with use_agent(self._agent.role):
-            return await self._toolbox.answer(allowed, self._services.caller, span, mends=False)
+            is_fitted = allowed is asked.call
+            return await self._toolbox.answer(allowed, self._services.caller, span, mends=False, is_fitted=is_fitted)
 
     def _emit_started(self, call: ToolCall, turn: SpanEmitter) -> SpanEmitter:
         span, arguments = turn.child(), write_arguments(call.arguments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -126,10 +126,17 @@ class Toolbox:
         arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters, mends=False)
         if mismatch:
             return _refuse_arguments(call, mismatch)
-        return CallToReview(replace(call, arguments=arguments), tool.spec, tool.review)
+        fitted = ToolCall(id=call.id, name=call.name, arguments=arguments)  # a dict of its own; `replace` is slow
+        return CallToReview(fitted, tool.spec, tool.review)
 
     async def answer(
-        self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter, *, mends: bool = True
+        self,
+        call: ToolCall,
+        caller: FunctionCaller,
+        span: SpanEmitter,
+        *,
+        mends: bool = True,
+        is_fitted: bool = False,
     ) -> ToolAnswer:
         """Run a requested call, in its span. A fault of the tool or the request is told to the model.
 
@@ -138,6 +145,7 @@ class Toolbox:
             caller: calls the tool.
             span: of the call.
             mends: as of `fit_arguments`.
+            is_fitted: whether its arguments are those of `find_reviewed`, which fit already.
 
         Raises:
             Exception: what a tool of the engine raises, which ends the task.
@@ -146,7 +154,9 @@ class Toolbox:
         if tool is None:
             hint = did_you_mean(call.name, self._tools)
             return ToolAnswer(f"Error: there is no tool named {call.name!r}.{hint}", ToolOutcome.FAILURE)
-        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters, mends=mends)
+        arguments, mismatch = call.arguments, ""
+        if not is_fitted:
+            arguments, mismatch = fit_arguments(arguments, tool.spec.parameters, mends=mends)
         if mismatch:
             return _refuse_arguments(call, mismatch)
         if isinstance(tool, EngineTool):
