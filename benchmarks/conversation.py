@@ -34,7 +34,7 @@ def measure(*, quick: bool) -> list[Row]:
             task = Task(description="Find out how to fry a steak.", expected_output="A recipe.", agent=agent)
             return Ensemble(tasks=[task], llm=f"openai:{name}@{url}")
 
-        ensemble, ruled = make_ensemble(search), make_ensemble(Tool(search, review=lambda call: False))
+        ensemble, ruled = make_ensemble(search), make_ensemble(Tool(search, review=lambda _: False))
         (opening,) = prompts(runner.run(ensemble.arun()))
         client = bare(url)
 
