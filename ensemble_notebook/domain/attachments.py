@@ -318,11 +318,16 @@ def check_path(path: Path) -> bool:
     return _read_path(path, lambda: _open(path, lambda *_: True)) is not None
 
 
+def ends_as_attachment(path: Path) -> bool:
+    """Whether a path ends as those of pictures and PDFs do, whatever its file is."""
+    return path.suffix.lower() in _ENDINGS
+
+
 def _read_path(path: Path, read: Callable[[], T | None]) -> T | None:
     try:
         return read()
     except OSError as error:
-        if path.suffix.lower() not in _ENDINGS or path.is_dir():
+        if not ends_as_attachment(path) or path.is_dir():
             return None
         why = error.strerror or summarize_error(error)
         raise UnwritableValueError(

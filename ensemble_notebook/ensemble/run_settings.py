@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from ensemble_notebook.domain.attachments import check_path
+from ensemble_notebook.domain.attachments import check_path, ends_as_attachment
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
 from ensemble_notebook.domain.definitions.definition import is_seconds
@@ -377,7 +377,7 @@ def write_inputs(
         reads_files: False where pictures and PDFs are only checked, and left out.
 
     Returns:
-        The written values by name, and a warning for each table that is limited.
+        The written values by name, and warnings: of tables that are limited, of paths that only end as pictures.
 
     Raises:
         ValidationError: values that no prompt can hold, all of them.
@@ -401,6 +401,11 @@ def write_inputs(
             problems.append(Problem(f"The input {name!r} can't be written into a text: {fault}"))
             continue
         written[name] = value.text
+        if isinstance(given, Path) and ends_as_attachment(given) and value.text == str(given):
+            warnings.append(
+                f"The input {name!r} is {value.text!r}, whose first bytes are those of no picture and no PDF: models "
+                f"read the path."
+            )
         if value.shown:
             warnings.append(describe_limited_table(f"The input {name!r}", value))
     if problems:

@@ -102,8 +102,9 @@ def test_e128_a_pdf_and_a_list_are_sent_too(server: OpenAIServer, llm: str, tmp_
 def test_e128_a_path_to_another_file_is_its_text(server: OpenAIServer, llm: str, tmp_path: Path) -> None:
     path = tmp_path / "words.png"
     path.write_text("no picture")
-    look(llm, photo=path)
+    output = look(llm, photo=path)
     assert f"Look at {path}, please" in list_sent(server)[0]
+    assert any("whose first bytes are those of no picture and no PDF" in each for each in output.warnings)
 
 
 def test_e128_what_a_handler_gives_is_shown_to_those_that_read_it(server: OpenAIServer, llm: str) -> None:
