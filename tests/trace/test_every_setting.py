@@ -24,9 +24,11 @@ from ensemble_notebook import (
     EnsembleOutput,
     ExecutionTrace,
     RunInterrupted,
+    Tool,
     ValidationError,
     load_traces,
 )
+from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.run_files import FORMATS
 from tests.support.openai_server import OpenAIServer
@@ -179,9 +181,13 @@ def test_every_two_settings(part: int, store_path: Path, server: OpenAIServer) -
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_two_keys_of_a_cell(part: int, store_path: Path, server: OpenAIServer) -> None:
-    names, files = list_names(), []
+    files = []
     for group in find_groups()[part::PARTS]:
-        text = make_ensemble(group, server.url).to_yaml(names)
+        ensemble = make_ensemble(group, server.url)
+        tools = [tool for task in list_tasks(ensemble) for tool in task.tools if isinstance(tool, Tool)]
+        # A cell has a word for what asks about each call, and none for a rule: that tool is a variable.
+        names = {**list_names(), **{f"ruled_{at}": each for at, each in enumerate(tools) if callable(each.review)}}
+        text = ensemble.to_yaml(names)
         with noted(text):
             files.append(assert_read_back(run(Ensemble.from_yaml(text, names))))
     assert_stored(files)
