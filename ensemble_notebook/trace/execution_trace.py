@@ -397,7 +397,8 @@ class ExecutionTrace(Pickled):
         """Write the trace to a file; the end of the name selects the format.
 
         ``.trace.json`` and ``.trace.json.gz`` are what `save` writes, ``.html`` a report as one page that needs no
-        network, ``.svg`` a picture, ``.parquet`` the table of spans (needs pyarrow).
+        network, ``.svg`` a picture, ``.parquet`` the table of spans (needs pyarrow),
+        ``.chrome.json`` the trace event format, for Perfetto and Chrome's tracing page.
 
         Args:
             path: of the file.

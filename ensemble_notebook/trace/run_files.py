@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
+from ensemble_notebook.trace.chrome_trace import make_chrome_trace
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.frames import Frames
 
 
-_NO_TRACES: Final = (".otlp.json", ".chrome.json")
-"""Endings of formats of other programs, under which nobody looks for a trace of ours."""
+_PROMISE: Final = re.compile(r"\.[a-z]+\.json(\.gz)?$")
+"""A word before `.json` promises a format."""
 
 
 class ExportedTrace(Protocol):
@@ -41,13 +43,14 @@ def find_format(path: Path) -> Callable[[ExportedTrace, Path], Path]:
         ValidationError: no format has this ending; names those that there are.
     """
     name = path.name.lower()
-    write = next((write for ending, (write, _) in FORMATS.items() if name.endswith(ending)), None)
-    if write is None or name.removesuffix(".gz").endswith(_NO_TRACES):
+    ending = next((ending for ending in FORMATS if name.endswith(ending)), "")
+    # Nobody looks for a trace of ours under a format that is not ours.
+    if not ending or (ending.startswith(".json") and _PROMISE.search(name.replace(".trace.json", ".json"))):
         known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
         raise ValidationError(
             f"A run can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
         )
-    return write
+    return FORMATS[ending][0]
 
 
 def _write_text(path: Path, text: str) -> Path:
@@ -75,7 +78,15 @@ def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Pat
     return write_whole(path, lambda draft: table.assign(**told).to_parquet(draft, engine="pyarrow", index=index))
 
 
+def _write_chrome(trace: ExportedTrace, path: Path) -> Path:
+    return _write_text(path, json.dumps(make_chrome_trace(trace.frames), ensure_ascii=False))
+
+
 FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
+    ".chrome.json": (
+        _write_chrome,
+        "slices, arrows and counters for Perfetto and other viewers of the trace event format",
+    ),
     ".json": (lambda trace, path: trace.save(path), "the trace, which can be loaded again; best .trace.json"),
     ".json.gz": (lambda trace, path: trace.save(path), "the same, compressed"),
     ".html": (

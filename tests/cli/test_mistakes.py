@@ -78,7 +78,7 @@ MISTAKES = [
     ([*RUN, "-o", "run.otlp.json"], "can't be exported to 'run.otlp.json'"),
     ([*MAP, "-o", "folder"], "that is a folder"),
     ([*MAP, "-o", "out.xyz"], "can't be exported to 'out.xyz'"),
-    ([*MAP, "-o", "out.chrome.json"], "can't be exported to 'out.chrome.json'"),
+    ([*MAP, "-o", "out.foo.json"], "can't be exported to 'out.foo.json'"),
     ([*MAP, "-o", "cell.yaml/out.csv"], "is no folder"),
     ([*MAP, "--summary", "folder"], "that is a folder"),
     ([*MAP, "--summary", "cell.yaml/verdict.md"], "is no folder"),
