@@ -25,6 +25,7 @@ from ensemble_notebook import (
     TaskExecutionError,
     ValidationError,
     config,
+    mcp_tools,
 )
 from ensemble_notebook.cell.reading.options import parse_options
 from ensemble_notebook.domain import attachments
@@ -184,6 +185,16 @@ def test_e129_what_a_tool_gives_follows_as_said_by_the_user(server: OpenAIServer
     assert shown["role"] == "user"
     assert [each["type"] for each in shown["content"]] == ["text", "image_url"]
     assert output.raw == "A red one."
+
+
+def test_e129_what_an_mcp_server_gives_is_shown_once(server: OpenAIServer, llm: str) -> None:
+    server.script(Answer(calls=[("tell", {})]), "A red dot.")
+    camera = mcp_tools(["python", str(Path(__file__).parents[1] / "support" / "mcp_servers" / "odd.py"), "camera"])
+    output = Ensemble(tasks=[Task.of("Take one", agent=Agent(role="Eye", goal="See", llm=llm, tools=camera))]).run()
+    *_, result, shown = server.requests[-1].messages
+    assert result["content"].startswith("taken\n[picture sha256:")
+    assert [each["type"] for each in shown["content"]] == ["text", "image_url"]
+    assert [each.media_type for each in of(output, AttachmentAdded)] == ["image/png"]
 
 
 def test_e129_a_model_that_takes_none_is_not_asked(server: OpenAIServer) -> None:

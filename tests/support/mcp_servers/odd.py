@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 TELL = {"name": "tell", "description": "Tell something.", "inputSchema": {"type": "object", "properties": {}}}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 HOW = sys.argv[1]
 
 
@@ -55,6 +56,10 @@ def call_tool(params: dict[str, Any]) -> dict[str, Any] | None:
         link = {"type": "resource_link", "name": "atlas", "uri": "file:///atlas"}
         page = {"type": "resource", "resource": {"uri": "file:///page", "text": "a page"}}
         return {"content": [{"type": "text", "text": "two"}, {"type": "text", "text": "lines"}, image, link, page]}
+    if HOW == "camera":
+        page = {"uri": "file:///scan", "blob": PNG, "mimeType": "image/png"}
+        image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+        return {"content": [{"type": "text", "text": "taken"}, image, {"type": "resource", "resource": page}]}
     return {"content": [{"type": "text", "text": "x" * 20_000_000 if HOW == "huge" else "told"}]}
 
 
