@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -343,6 +344,17 @@ def test_e123_in_a_map_a_row_waits_for_itself() -> None:
         [{"claim": "small"}, {"claim": "big"}, {"claim": "tiny"}], resume=result, answers={call.id: "approve"}
     )
     assert ([each.is_done for each in again], till.paid, again.pending) == ([True, True, True], [("A", 5)], ())
+
+
+def test_e124_answers_to_calls_of_rows_elsewhere_are_refused_before_anything_runs() -> None:
+    till = Till()
+    with ThreadPoolExecutor(1) as executor:
+        ensemble = team(till, pay("A"))
+        result = ensemble.map([{"claim": "big"}], executor=executor)
+        (call,) = result.pending
+        with pytest.raises(ValidationError, match="in rows on an executor"):
+            ensemble.map([{"claim": "big"}], executor=executor, resume=result, answers={call.id: "approve"})
+    assert till.paid == []
 
 
 # --- E124: answers in a later run -------------------------------------------------------------------------------------
