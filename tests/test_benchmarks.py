@@ -66,6 +66,7 @@ ROWS = [
     "a watched run of 40 spans, CPU",
     "its end with 40 spans, wall",
     "more for a watched reply of 10 kB, wall",
+    "a map of 20 rows watched in the grid, wall",
     "a map of 20 rows watched in the grid, CPU",
     "Run key to the view, 5 s after %load_ext",
     "first paint of 100 spans",

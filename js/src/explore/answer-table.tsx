@@ -1,7 +1,7 @@
 // The table of a map or of items (W152 to W155): a line for each row with what it was given, and its answers, under each variant
 // beside one another. Only what is seen of it is in the page.
 
-import type { RefObject } from "preact";
+import type { RefObject, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Thumbnail } from "../elements/pictures";
 import { choose, remembered } from "../elements/remembered";
@@ -60,6 +60,16 @@ export function AnswerTable({ view, connection, prefix }: Props) {
   /** What was selected here last: the cursor has gone on since, perhaps. */
   const own = useRef<string>(undefined);
   const press = useRef<{ x: number; y: number; line: number } | null>(null);
+
+  // A line that looks as it did is the same element, which is not looked at again.
+  const drawn = useRef(new Map<number, { parts: readonly unknown[]; line: VNode }>()).current;
+  const keep = (key: number, parts: readonly unknown[], draw: () => VNode): VNode => {
+    const known = drawn.get(key);
+    if (known?.parts.length === parts.length && parts.every((part, k) => part === known.parts[k])) return known.line;
+    const line = draw();
+    drawn.set(key, { parts, line });
+    return line;
+  };
 
   asker.take();
   const sight: Sight = { store, measure, textOf: (row) => asker.textOf(row) };
@@ -231,9 +241,11 @@ export function AnswerTable({ view, connection, prefix }: Props) {
           {shown.map((line, k) => {
             const at = from + k;
             const given = line.cells.find(Boolean);
-            const isWhole = spansOf(line, all.isCompared).every((span) => chosen.has(span));
-            return (
-              <div key={at % shown.length} class="et-tr" role="row" aria-rowindex={at + 2} aria-selected={isDragged(at) || isWhole} data-line={at} data-dimmed={brightCells !== null && !brightCells.has(at)} style={{ ...style, top: `${at * LINE}px` }}>
+            const isSelected = isDragged(at) || spansOf(line, all.isCompared).every((span) => chosen.has(span));
+            const isDimmed = brightCells !== null && !brightCells.has(at);
+            const marks = [isSelected, isDimmed, cursor?.line === at && cursor.column, missing, JSON.stringify(style), ...line.cells.map((row) => row && chosen.has(row.span_id))];
+            return keep(at % shown.length, [line, at, view, store.version.value, measure, bounds, marks.join(), ...line.cells.map((row) => row && asker.textOf(row))], () => (
+              <div key={at % shown.length} class="et-tr" role="row" aria-rowindex={at + 2} aria-selected={isSelected} data-line={at} data-dimmed={isDimmed} style={{ ...style, top: `${at * LINE}px` }}>
                 <span id={idAt(at, 0)} data-at={0} role="rowheader" data-cursor={isAt(cursor, at, 0)} title={line.name}>{line.title}</span>
                 {inputs.map((input, column) => {
                   const told = given && asker.textOf(given);
@@ -247,7 +259,7 @@ export function AnswerTable({ view, connection, prefix }: Props) {
                   </span>
                 ))}
               </div>
-            );
+            ));
           })}
         </div>
         {lines.length === 0 && <p class="et-empty">{text.trim() || found ? "No row fits" : `No ${all.noun}s yet`}</p>}
