@@ -182,7 +182,7 @@ function explain(asker: GraphAsker, model: GraphModel | null): ComponentChildren
 
 /** The rows as they are now, or were at the time that is shown. */
 function rowsNow(view: View): RowsThen {
-  const { store, layout } = view;
+  const { store } = view;
   const isLive = store.isTicking;
   const now = isLive ? view.age.value : (view.time.value ?? view.now);
   const calls = new Map<string, string>();
@@ -197,13 +197,13 @@ function rowsNow(view: View): RowsThen {
     isMoving: isLive || view.isPlaying.value,
     words: (task) => (isLive && calls.has(task) ? toPlain(store.textTail(calls.get(task) as string, TAIL)) : ""),
     wait: (task) => {
-      const track = isLive ? layout.value.track(task) : undefined;
-      const wait = track && waitAt(track.marks, now);
+      const seen = isLive ? view.lookAt(task) : undefined;
+      const wait = seen && waitAt(seen.marks, now);
       return wait ? [wait.cause.replace(/^(retry after )?(HTTP )?/, ""), formatGrowingDuration(now - wait.since)].filter(Boolean).join(", ") : "";
     },
     troubles: (task) => {
-      const track = layout.value.track(task);
-      return { errors: track?.errors ?? 0, retries: track?.marks.filter(({ shape }) => shape === "backoff").length ?? 0 };
+      const seen = view.lookAt(task);
+      return { errors: seen?.errors ?? 0, retries: seen?.marks.filter(({ shape }) => shape === "backoff").length ?? 0 };
     },
   };
 }

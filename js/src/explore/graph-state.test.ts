@@ -98,6 +98,9 @@ describe("a node of the graph (W32)", () => {
   it("of work that was refused says why", () => {
     const refused = row({ span_id: "t", kind: "delegation", name: "Poet", agent: "Manager", status: "error", error_message: "no such agent", start_ms: 0, end_ms: 0 });
     expect(stateOf(node({ kind: "worker" }), then([refused]))).toMatchObject({ about: "refused", figures: "", said: "no such agent" });
+    const both = [refused, task({ span_id: "u", agent: "Poet" })];
+    const twice = node({ kind: "worker", members: both.map(({ span_id }) => ({ span: span_id, go: null })) });
+    expect(stateOf(twice, then(both))).toMatchObject({ about: "Poet", failed: 0.5 });
   });
 });
 

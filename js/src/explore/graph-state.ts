@@ -46,6 +46,8 @@ export interface NodeState {
   readonly isFallback: boolean;
 }
 
+/** Of more in one node, what they have been through is not added up each time. */
+const MOST_LOOKED_AT = 200;
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
 
 /** Words without the signs of Markdown, in one line. */
@@ -77,15 +79,17 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   const status = worst?.status ?? latest?.status ?? untoldOf(node, then) ?? insideOf(node, then);
   const ended = many.filter((row) => FINAL.has(row.status));
   const failed = many.filter((row) => row.status === "error").length;
-  const troubles = node.kind === "review" ? [] : tasks.filter((row) => row.kind === "task").map(({ span_id }) => then.troubles(span_id));
+  const looked = node.kind === "review" ? [] : tasks.filter((row) => row.kind === "task").slice(0, MOST_LOOKED_AT);
+  const troubles = looked.map(({ span_id }) => then.troubles(span_id));
+  const isRefused = shown.length > 0 && shown.every((row) => row.kind === "delegation");
   const said = saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : "");
   return {
     status,
     name: worst?.name ?? (latest ? nameOfState(latest) : STATUS_NAMES[status]),
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
     about: agentOf(shown, node, then) || node.agent || "",
-    agent: shown.length ? (shown.every((row) => row.agent === latest?.agent) && first?.kind !== "delegation" && latest?.agent) || "" : (node.agent ?? ""),
-    figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review", said.isSaid === "words" || said.isSaid === "error"),
+    agent: shown.length ? (shown.every((row) => row.agent === latest?.agent) && !isRefused && latest?.agent) || "" : (node.agent ?? ""),
+    figures: isRefused ? "" : figuresOf(shown, then, node.kind === "review", said.isSaid === "words" || said.isSaid === "error"),
     ...said,
     done: total > 1 ? ended.length / total : null,
     failed: total > 1 ? failed / total : 0,
@@ -97,10 +101,10 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
 
 /** Who did it, where that is always the same one, and with which model in place of whom, where that is a fallback. */
 function agentOf(rows: readonly Row[], node: Node, then: RowsThen): string {
-  const [first] = rows;
-  if (first?.kind === "delegation") return "refused";
-  const agent = first?.agent;
-  if (!agent || !rows.every((row) => row.agent === agent)) return "";
+  const [first] = rows.filter((row) => row.kind !== "delegation");
+  if (!first) return rows.length ? "refused" : "";
+  const { agent } = first;
+  if (!agent || !rows.every((row) => row.agent === agent || row.kind === "delegation")) return "";
   if (!rows.every((row) => row.is_fallback)) return agent;
   const call = then.children(first.span_id).filter((row) => row.is_fallback).flatMap((turn) => then.children(turn.span_id)).find(modelNameOf);
   return [agent, call && modelNameOf(call), node.agent && `in place of ${node.agent}`].filter(Boolean).join(", ");

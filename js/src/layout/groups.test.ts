@@ -48,6 +48,14 @@ describe("rows by agent", () => {
     expect(tracks.map((track) => track.errors)).toEqual([0, 1, 0]);
   });
 
+  it("leave what each task has been through to be looked at (W146)", () => {
+    const builder = new LayoutBuilder();
+    builder.build(stored({ rows: ROWS, run: OVER }), opened(), null, opened(), arrangeBy("agent"));
+    expect(builder.look("four")).toMatchObject({ errors: 1 });
+    expect(builder.look("one")?.marks.length).toBeGreaterThan(0);
+    expect(builder.look("p")).toBeNull();
+  });
+
   it("have the tasks in lanes, so that what was beside another stands below it, and free space is time without work (W36)", () => {
     const [ana] = build("agent").tracks;
     expect(ana?.height).toBe(2 * LANE_HEIGHT + 2 * PAD);

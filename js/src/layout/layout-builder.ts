@@ -332,6 +332,12 @@ export class LayoutBuilder {
     this.#y += track.height;
   }
 
+  /** What a task of the last layout has been through, whether a row shows it or not, as while rows are grouped. */
+  look(span: string): Pick<TaskMarks, "marks" | "errors"> | null {
+    const row = this.#store?.row(span);
+    return this.#store && row && isTask(row) ? this.#task(this.#store, span) : null;
+  }
+
   /** Errors in tasks, and in the workers below them. */
   #errorsIn(store: Store, tasks: readonly Row[]): number {
     let sum = 0;

@@ -151,6 +151,12 @@ export class View {
     return this.store.selection.range;
   }
 
+  /** What a task or phase has been through. */
+  lookAt(span: string): Pick<Track, "marks" | "errors"> | undefined {
+    const track = this.layout.value.track(span);
+    return track ?? this.#layoutBuilder.look(span) ?? undefined;
+  }
+
   /** `present`: the run as it is known. */
   constructor(readonly present: Store, end: AbortSignal) {
     this.search = new Search(this);
