@@ -346,6 +346,13 @@ def test_e123_in_a_map_a_row_waits_for_itself() -> None:
     assert ([each.is_done for each in again], till.paid, again.pending) == ([True, True, True], [("A", 5)], ())
 
 
+def test_e123_a_call_of_a_row_elsewhere_names_its_row() -> None:
+    till = Till()
+    with ThreadPoolExecutor(1) as executor:
+        result = team(till, pay("A")).map([{"claim": "big"}, {"claim": "bigger"}], executor=executor)
+    assert [call.row for call in result.pending] == [row.name for row in result]
+
+
 def test_e124_answers_to_calls_of_rows_elsewhere_are_refused_before_anything_runs() -> None:
     till = Till()
     with ThreadPoolExecutor(1) as executor:

@@ -115,9 +115,9 @@ class ExecutorRows:
         """As a `RunRow`. Called on the map's loop, inside the task of the row."""
         values, place = {**self._common, **row.values}, find_calling_span()
         assert place is not None
-        began_s = place.span.stream.offset_s()
+        began_s, row_name = place.span.stream.offset_s(), place.span.task or ""
         try:
-            report = await self._send(values, outcome.run_id)
+            report = await self._send(row_name, values, outcome.run_id)
         except asyncio.CancelledError:
             outcome.status = RunStatus.INTERRUPTED
             raise
@@ -131,7 +131,6 @@ class ExecutorRows:
             events.begin_at(max(began_s, place.span.stream.offset_s() - report.output.events[-1].offset_s))
             for event in report.output.events:
                 events.put(event)
-            row_name = place.span.task or ""
             kept = RowPlace(map_run_id=place.span.stream.run_id, row=row_name, prefix="", is_kept=False)
             vars(report.output)["_row_place"] = kept
         outcome.status, outcome.output, outcome.error = report.status, report.output, report.error
@@ -151,7 +150,7 @@ class ExecutorRows:
             leave_row(report.output)
         return report.raw
 
-    async def _send(self, values: Mapping[str, Any], run_id: str) -> RowReport:
+    async def _send(self, row_name: str, values: Mapping[str, Any], run_id: str) -> RowReport:
         """Submit the row; submit it again if its worker died and may have spent the grant."""
         parent, graph = find_parent_run(), self._prepared.graph
         accounts = () if parent is None else parent.accounts
@@ -171,6 +170,7 @@ class ExecutorRows:
                 run_id=run_id,
                 stop=self._pool.stop_name,
                 home=os.getpid(),
+                row=row_name,
                 values=values,
                 only=self._only,
                 grant=grant.budget,

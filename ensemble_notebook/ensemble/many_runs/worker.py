@@ -54,6 +54,7 @@ class RowRequest:
         run_id: of its run.
         stop: the name of the map's stop: of a file that is there from then on, or of an event of Dask.
         home: id of the process of the map.
+        row: the name of its task in the map.
         values: of all template variables.
         only: name of the only task to run; None: all.
         grant: what it may spend; None: no limit.
@@ -65,6 +66,7 @@ class RowRequest:
     run_id: str
     stop: str
     home: int
+    row: str
     values: Mapping[str, Any]
     only: str | None = None
     grant: Budget | None = None
@@ -184,7 +186,7 @@ def _run(
     try:
         definition, prepared = _prepare(ensemble, asked.only)
         around = _unpack_once(ensemble).around
-        spec = replace(prepared.make_spec(asked.values), budget=grant, rate_limits=around)
+        spec = replace(prepared.make_spec(asked.values), budget=grant, rate_limits=around, row=asked.row)
         source = make_source(setting)
         if asked.is_recorded:
             source = RecordingSource(source, ExchangeLog(exchanges))
