@@ -181,14 +181,12 @@ class CallGates:
         """The run ends early with a call that waits: what runs finishes, nothing new starts."""
         if not self._has_left:
             self._has_left = True
-            how = (
-                f"Resume the run where somebody can be asked, or with "
-                f"run(resume=..., answers={{{pending.id!r}: 'approve'}})."
-            )
-            if not self._services.spec.keeps_tasks:
-                how = (
-                    "No later run can answer it, since nothing is kept of this one: the store is off, or keeps no text."
-                )
+            resume = f"run(resume=output, answers={{{pending.id!r}: 'approve'}})"
+            how = f"Resume the run where somebody can be asked, or with {resume}."
+            if self._services.spec.text_filter is not None:
+                how = "No later run can answer it, since this one keeps no text (capture_mode metadata)."
+            elif not self._services.spec.keeps_tasks:
+                how = f"No store keeps the run, so only this process can answer it, while it has its output: {resume}."
             self._services.warn(
                 f"A call of {pending.tool} in task {pending.task!r} was not made, since nobody has answered: it waits, "
                 f"see output.pending. {how}"

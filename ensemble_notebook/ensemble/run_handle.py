@@ -452,6 +452,7 @@ class RunHandle(SuggestsNames):
             changes=() if forked is None else forked.changes,
             find_forked=None if forked is None else forked.origin.make_finder(),
             points=() if forked is None else forked.points,
+            lineage={self._resumed.run.run_id, *self._resumed.lineage} if isinstance(self._resumed, ResumedRun) else (),
         )
 
     def _find_row_place(self) -> RowPlace | None:
@@ -474,8 +475,11 @@ class RunHandle(SuggestsNames):
             task = "" if self._calling_span is None else self._calling_span.span.task or ""
             around = self._parent.kept_tasks
             return None if around is None else NestedTasks(around, f"{task}/{self.name or 'run'}/")
+        resumed, is_reusing = self._resumed, self._setting.reuse or self._spec.only is not None
         if remembered is None or not self._spec.keeps_tasks:
-            return None
+            if not isinstance(resumed, ResumedRun):
+                return None
+            return ResumedTasks(resumed.list_done(self._spec), None, is_reusing=is_reusing)
         currency = self._spec.currency
         spending = TaskSpending(currency)
         remembered.readers.append(spending.on_events)
@@ -483,11 +487,9 @@ class RunHandle(SuggestsNames):
         paths = [make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks]
         is_map, results = self._spec.task_noun.is_run, RunStore.open().open_results()
         kept_tasks = RememberedTasks(results, remembered, spending, currency, paths, is_map=is_map)
-        if not isinstance(self._resumed, ResumedRun):
+        if not isinstance(resumed, ResumedRun):
             return kept_tasks
-        return ResumedTasks(
-            self._resumed.results, kept_tasks, is_reusing=self._setting.reuse or self._spec.only is not None
-        )
+        return ResumedTasks(resumed.list_done(self._spec), kept_tasks, is_reusing=is_reusing)
 
     async def _finish_remembering(self, limit_s: float) -> None:
         """Have the rest of the run written to the store, where it is remembered."""

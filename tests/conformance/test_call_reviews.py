@@ -36,8 +36,10 @@ from ensemble_notebook import (
     RunInterrupted,
     RunStatus,
     ScriptedChatModel,
+    StoreError,
     Task,
     TaskExecutionError,
+    TaskInput,
     TaskNotReused,
     Tool,
     ToolCallCompleted,
@@ -54,6 +56,13 @@ from tests.conformance.scene import of
 from tests.support.store import wait_for_store
 
 pytestmark = pytest.mark.usefixtures("store_path")
+
+
+@pytest.fixture(params=["stored", "store off"])
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether runs are remembered, or only their outputs in this process are there."""
+    if request.param == "store off":
+        monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
 
 
 class Till:
@@ -367,6 +376,7 @@ def test_e124_answers_to_calls_of_rows_elsewhere_are_refused_before_anything_run
 # --- E124: answers in a later run -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_an_answer_goes_on_without_asking_a_model_again_and_the_others_wait_under_their_ids() -> None:
     till = Till()
     ensemble = team(till, LOOK, pay("A"), pay("B", 7))
@@ -380,6 +390,7 @@ def test_e124_an_answer_goes_on_without_asking_a_model_again_and_the_others_wait
     assert ("reject", "Ann") in list(third.frames.reviews[["review_decision", "by"]].itertuples(index=False, name=None))
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_a_resumed_run_asks_about_those_that_wait() -> None:
     till = Till()
     ensemble = team(till, pay("A"))
@@ -391,6 +402,7 @@ def test_e124_a_resumed_run_asks_about_those_that_wait() -> None:
         ensemble.run(resume=first, answers={first.pending[0].id: "approve"})
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_an_answer_counts_once_and_a_second_one_is_told_who_was_first() -> None:
     till = Till()
     ensemble = team(till, pay("A"), pay("B"))
@@ -410,6 +422,7 @@ def test_e124_an_answer_counts_once_and_a_second_one_is_told_who_was_first() -> 
     assert till.paid == [("A", 5)]
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_two_that_answer_at_once_have_the_call_made_once() -> None:
     till = Till()
     ensemble = team(till, pay("A"))
@@ -502,6 +515,7 @@ def test_e124_what_is_no_answer_is_refused_and_the_call_waits(given: Any, said: 
     assert till.paid == [("A", 5)]
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_an_answer_to_a_call_of_another_run_is_refused_with_those_that_wait() -> None:
     till = Till()
     ensemble = team(till, pay("A"))
@@ -551,15 +565,78 @@ def test_e124_a_tool_that_is_gone_by_the_answer_is_told_to_the_model() -> None:
     assert output.raw == "done"
 
 
-def test_e124_where_nothing_is_kept_the_warning_says_that_no_later_run_can_answer(
+def test_e124_where_no_text_is_kept_the_warning_says_that_no_later_run_can_answer() -> None:
+    till = Till()
+    output = team(till, pay("A"), capture_mode="metadata").run()
+    assert len(output.pending) == 1
+    assert "No later run can answer it" in output.warnings[-1]
+    assert till.paid == []
+
+
+def test_e124_with_the_store_off_the_warning_says_that_only_this_process_can_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
     till = Till()
-    output = team(till, pay("A")).run()
-    assert len(output.pending) == 1
-    assert "No later run can answer it" in output.warnings[-1]
+    ensemble = team(till, pay("A"))
+    output = ensemble.run()
+    answers = {output.pending[0].id: "approve"}
+    assert "only this process can answer it, while it has its output" in output.warnings[-1]
+    for elsewhere in (output.run_id, pickle.loads(pickle.dumps(output))):
+        with pytest.raises(StoreError, match="the store is 'off'"):
+            ensemble.run(resume=elsewhere, answers=answers)
+    silent = team(till, pay("A"), capture_mode="metadata").run()
+    with pytest.raises(ValidationError, match="capture_mode metadata keeps nothing"):
+        ensemble.run(resume=silent)
+    rows = ensemble.map([{"claim": "big"}])
+    (call,) = rows.pending
+    with pytest.raises(ValidationError, match="A row of this process is answered by itself"):
+        ensemble.map([{"claim": "big"}], resume=rows, answers={call.id: "approve"})
     assert till.paid == []
+    assert rows[0].output is not None
+    assert ensemble.run(resume=rows[0].output, answers={call.id: "approve"}).raw == "done"
+    assert till.paid == [("A", 5)]
+
+
+def test_e124_an_answer_that_was_used_with_the_store_off_counts_where_it_is_on(
+    monkeypatch: pytest.MonkeyPatch, store_path: Path
+) -> None:
+    till = Till()
+    ensemble = team(till, pay("A"), pay("B"))
+    stored = ensemble.run()
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    unstored = ensemble.run()
+    ensemble.run(resume=stored, answers={stored.pending[0].id: "approve"})
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(store_path))
+    with pytest.raises(ValidationError, match="answered already: 'approve' by somebody"):
+        ensemble.run(resume=stored.run_id, answers={stored.pending[0].id: "approve"})
+    a, b = unstored.pending
+    second = ensemble.run(resume=unstored, answers={a.id: "approve"})
+    third = ensemble.run(resume=second.run_id, answers={b.id: "approve"})  # which the store has
+    assert (third.raw, third.metrics.llm_call_count, len(till.paid)) == ("done", 1, 3)
+
+
+@pytest.mark.parametrize("change", ["nothing", "task", "input"])
+def test_e124_with_the_store_off_what_was_done_is_done_again_only_where_something_has_changed(
+    monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    till, read = Till(), []
+
+    def look(given: TaskInput) -> str:
+        read.append(given.inputs["claim"])
+        return "late"
+
+    inner = team(till, LOOK, pay("A"))
+    claims = Task.of("Look up {claim}", name="look", handler=look)
+    ensemble = Ensemble(tasks=[claims, Task.of("Settle", name="whole", ensemble=inner, context=["look"])])
+    first = ensemble.run(claim="A")
+    if change == "task":
+        ensemble = Ensemble(tasks=[claims.replace(description="Look {claim} up"), *ensemble.tasks[1:]])
+    more = {"claim": "B"} if change == "input" else {}
+    second = ensemble.run(more, resume=first, answers={first.pending[0].id: "approve"})
+    assert read == {"nothing": ["A"], "task": ["A", "A"], "input": ["A", "B"]}[change]
+    assert (second.raw, till.looked, till.paid) == ("done", 1, [("A", 5)])
 
 
 def test_e122_a_tool_may_be_a_mapping_of_its_fields() -> None:
@@ -578,6 +655,7 @@ def test_e127_what_waits_survives_a_pickle_and_metadata_keeps_no_arguments() -> 
     assert till.paid == []
 
 
+@pytest.mark.usefixtures("kept")
 def test_e124_an_answer_to_a_call_that_the_run_does_not_come_to_has_not_counted() -> None:
     till = Till()
     ensemble = team(till, pay("A"))
@@ -616,6 +694,7 @@ def newest_run() -> str:
     return RunStore.open().list_runs(1)[0].run_id
 
 
+@pytest.mark.usefixtures("kept")
 def test_e125_one_that_was_stopped_at_work_is_asked_about_whatever_its_rule_says() -> None:
     begun, paid = threading.Event(), []
 

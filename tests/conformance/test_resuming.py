@@ -364,7 +364,8 @@ def test_c33_what_can_not_be_resumed_is_refused_with_the_reason(
         ensemble.run(resume=3)
     monkeypatch.setattr(config, "store", "off")
     with pytest.raises(EnsembleError, match="No runs are remembered: the store is 'off'"):
-        ensemble.run(resume=known)
+        ensemble.run(resume=known.run_id)
+    assert ensemble.run(resume=known).raw == known.raw  # which is there in this process
     assert len(server.requests) == 2
 
 
@@ -375,7 +376,7 @@ def test_c33_runs_know_what_they_resume(llm: str) -> None:
     assert [each.facts.resumed_from for each in RunStore.open().list_runs()] == [first.run_id, None]
     RunStore.open().clear()
     with pytest.raises(EnsembleError, match="No run"):
-        ensemble.run(resume=second)
+        ensemble.run(resume=second.run_id)
 
 
 # --- Calls of tools that somebody or something ends beside each other, and their ends --------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,10 @@ _FIELDS: Final = ("decision", "arguments", "reason", "by", "always")
 _FORMS: Final = "'approve', {'decision': 'reject', 'reason': ...} or {'decision': 'edit', 'arguments': {...}}"
 _FAMILIAR: Final = dict.fromkeys(("decline", "declined", "deny", "refuse"), "reject") | {"accept": "approve"}
 _LISTED: Final = 5
+
+# Those that were used in this process, by the ids of the calls: they count once with the store off, too.
+_used_here: Final[dict[str, UsedAnswer]] = {}
+_lock: Final = threading.Lock()
 
 
 def read_answer(call_id: str, given: Any) -> ReviewAnswer:
@@ -79,7 +84,7 @@ def _read_fields(fields: Mapping[str, Any]) -> ReviewAnswer:
 
 
 class ResumedCalls:
-    """The `CallAnswers` of a run that goes on with another one. An answer is noted in the store before it is used.
+    """The `CallAnswers` of a run that goes on with another one. An answer is noted before it is used.
 
     Args:
         resumed_id: the run that is gone on with.
@@ -106,9 +111,11 @@ class ResumedCalls:
         self._run_id = ""
         self._answers = {str(name): read_answer(str(name), each) for name, each in (answers or {}).items()}
         self._unused = {*self._answers}
-        self._store = RunStore.open()
+        self._store = RunStore.find()
         ids = [each.id for each in waiting]
-        self._used = self._store.load_answers({*ids, *self._answers})
+        asked = {*ids, *self._answers}
+        self._used = {} if self._store is None else self._store.load_answers(asked)
+        self._used |= {call_id: _used_here[call_id] for call_id in asked if call_id in _used_here}
         for call_id in self._answers:
             if (used := self._used.get(call_id)) is not None:
                 raise ValidationError(f"Call {call_id} is answered already: {used}. An answer counts once.")
@@ -141,7 +148,7 @@ class ResumedCalls:
         return call_id in self._used
 
     def use(self, call_id: str, answer: ReviewAnswer) -> None:
-        """Note that an answer is used, for all processes.
+        """Note that an answer is used, for all processes where there is a store, else for this one.
 
         Raises:
             ValidationError: another one was used before; says by whom it was given, and when.
@@ -150,7 +157,13 @@ class ResumedCalls:
         noted = UsedAnswer(
             used_in=self._run_id, at=datetime.now(UTC), by=answer.by, decision=answer.decision.verdict.value
         )
-        if (earlier := self._store.use_answer(call_id, self._resumed_id, noted)) is not None:
+        with _lock:  # one thread at a time
+            earlier = _used_here.get(call_id)
+            if earlier is None and self._store is not None:
+                earlier = self._store.use_answer(call_id, self._resumed_id, noted)
+            if earlier is None:
+                _used_here[call_id] = noted
+        if earlier is not None:
             raise ValidationError(f"Call {call_id} is answered already: {earlier}. An answer counts once.")
 
     def describe_unused(self) -> str:

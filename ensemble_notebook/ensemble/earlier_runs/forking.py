@@ -181,7 +181,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, ask
         documents=[make for make, _ in kept],
         results=results,
         is_replayed=is_replayed,
-        redeclared=_find_redeclared(origin, graph),
+        redeclared=find_redeclared(origin, graph),
         given=_make_given(holder, point_span, change, graph),
         changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change)])),
     )
@@ -234,7 +234,7 @@ def _list_kept_results(origin: Origin, dependence: Dependence) -> dict[str, list
     return results
 
 
-def _find_redeclared(origin: Origin, graph: Graph) -> dict[str, str]:
+def find_redeclared(origin: Origin, graph: Graph) -> dict[str, str]:
     """What is declared otherwise than in a live run of which no store knows what counted for its tasks."""
     if origin.graph is None or all(each.parts for each in origin.results):
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -127,11 +127,11 @@ def keep_exchanges(
     if resumed is None:
         log = ExchangeLog(ExchangeJournal(put, flush))
     else:
-        if isinstance(resumed, ForkedRun):  # the file has those of a resumed run by now
+        if isinstance(resumed, ForkedRun) or resumed.live is not None:  # the file has those of a stored run by now
             for each in resumed.documents:
                 put(each)
         elif journal is not None:
-            journal.documents += (partial(_give, each) for each in resumed.documents)
+            journal.documents += resumed.documents
         last, models = resumed.answers.last_number, resumed.answers.models
         log = ExchangeLog(ExchangeJournal(put, flush), last_number=last, models=models)
     sinks.append(FailedTasks(graph, log.leave_out_reply).on_event)
@@ -145,10 +145,6 @@ def keep_exchanges(
 
 async def _wait_for_disk(writer: RunWriter) -> None:
     await asyncio.wrap_future(writer.flush())
-
-
-def _give(document: Mapping[str, Any], _is_masking: bool) -> Mapping[str, Any]:
-    return document
 
 
 def tell_at_once(writer: RunWriter, driver: Driver) -> None:

@@ -21,6 +21,9 @@ from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls, list_reviewed_tools
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin, find_origin
+from ensemble_notebook.ensemble.earlier_runs.forking import find_redeclared
+from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument
 from ensemble_notebook.ensemble.run_settings import (
     Answers,
     Continuable,
@@ -35,7 +38,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.store.run_facts import RememberedRun, StoredResult
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, StoredResult
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -66,17 +69,21 @@ class ResumedRun:
     Attributes:
         run: as it is remembered.
         answers: what models, tools and reviewers have answered.
-        documents: of these, as the store has them.
+        documents: make the documents of these.
         results: of its finished tasks, in the order in which they were done.
         trace: of it, from which is told what it took.
+        lineage: the ids of the runs that it goes on with itself.
+        live: what this process knows of a run that no store has; None of a stored one.
         rows: of a map; None for another run.
     """
 
     run: RememberedRun
     answers: KeptAnswers
-    documents: Sequence[Mapping[str, Any]]
+    documents: Sequence[MakeDocument]
     results: Sequence[StoredResult]
     trace: ExecutionTrace
+    lineage: Collection[str] = ()
+    live: Origin | None = None
     rows: ResumedRows | None = None
 
     def answer_calls(self, answers: Answers | None, *, anyway: bool) -> ResumedCalls:
@@ -85,11 +92,7 @@ class ResumedRun:
         Raises:
             ValidationError: as of `ResumedCalls`.
         """
-        lineage, earlier = {self.run.run_id}, self.run.facts.resumed_from
-        while earlier is not None and earlier not in lineage:
-            lineage.add(earlier)
-            found = RunStore.open().find_exact(earlier)
-            earlier = None if found is None else found.facts.resumed_from
+        lineage = {self.run.run_id, *self.lineage}
         return ResumedCalls(self.run.run_id, self.answers.list_waiting(), answers, lineage, anyway=anyway)
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,8 +124,12 @@ class ResumedRun:
             ValidationError: that could not be kept, and is not given.
         """
         facts = self.run.facts
-        if given is not None or facts.continued_from is None:
+        if given is not None:
             return given
+        if self.live is not None:
+            return self.live.continued
+        if facts.continued_from is None:
+            return None
         if facts.conversations is None:
             what = describe_continued(facts.continued_from)
             raise ValidationError(
@@ -132,6 +139,16 @@ class ResumedRun:
         return KeptConversations(
             run_id=facts.continued_from, capture_mode=facts.capture_mode, conversations=facts.conversations
         )
+
+    def list_done(self, spec: RunSpec) -> Sequence[StoredResult]:
+        """List its finished tasks, as far as a run may take them over.
+
+        What counted for each is not known of a live one, so that a change of one task, or of an input, counts for all.
+        """
+        if (live := self.live) is None:
+            return self.results
+        then, now = (live.inputs, live.deps, self.run.facts.conversations), (spec.inputs, spec.deps, spec.conversations)
+        return self.results if is_equal(then, now) and not find_redeclared(live, spec.graph) else ()
 
     def prepare(self, spec: RunSpec, redo: Sequence[str], *, anyway: bool) -> None:
         """Keep what finished tasks were answered for themselves, and settle which calls of tools are made again.
@@ -144,12 +161,12 @@ class ResumedRun:
         Raises:
             ValidationError: another run goes on with this one, or there are other calls, and nobody can be asked.
         """
-        if not anyway:
+        if not anyway and self.live is None:
             RunStore.open().check_unclaimed(self.run.run_id)
         self.answers.redone = frozenset(redo)
         # The paths of the tasks that were done: one of another name is not kept by its result. In a map, whose tasks
         # are rows, those inside have results; the name of a row may have slashes, too.
-        done = [each.path for each in self.results]
+        done = [each.path for each in self.list_done(spec)]
         if spec.task_noun.is_run:
             done = [path[:at] for path in done for at, sign in enumerate(path) if sign == "/"]
         paths = {make_task_path(node.name, spec.graph.get_phase_name(node)) for node in spec.graph.tasks}
@@ -164,6 +181,14 @@ class ResumedRun:
             waiting = frozenset(list_reviewed_tools(spec.graph))  # of which a call waits, whatever is known of it
             calls = [(each.name, write_arguments(each.arguments)) for each in unknown if each.name not in waiting]
             refuse_to_repeat(self.run.run_id, calls, "nobody can be asked here")
+
+
+def is_equal(value: Any, other: Any) -> bool:
+    """Whether two values are known to be equal."""
+    try:
+        return bool(value == other)
+    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
+        return False
 
 
 def refuse_to_repeat(run_id: str, calls: Sequence[tuple[str, str]], obstacle: str) -> None:
@@ -231,16 +256,20 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     """
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
+    run_id = resume if isinstance(resume, str) else resume.run_id
+    if getattr(resume, "_journal", None) is not None:
+        there = RunStore.find()
+        if there is None or there.find_exact(run_id) is None:
+            return _take_up_live(resume)
+    elif getattr(resume, "capture_mode", None) is CaptureMode.METADATA:
+        raise _refuse_textless(run_id)
     store = RunStore.open()
-    run = find_run(store, resume if isinstance(resume, str) else resume.run_id)
+    run = find_run(store, run_id)
     if run.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
     check_resumable(run)
     if run.facts.forked_from_span is not None and run.facts.kind == "fork":
-        raise ValidationError(
-            f"Run {run.run_id} is a fork of {run.facts.forked_from_run} at {run.facts.forked_from_span}, and what that "
-            f"changes is not kept to be gone on with. Fork that run again, or this one at the span at which it stopped."
-        )
+        raise _refuse_fork(run.run_id, f"{run.facts.forked_from_run} at {run.facts.forked_from_span}")
     documents = store.load_exchanges(run.run_id)
     answers = KeptAnswers(documents, run.run_id)
     results, trace = store.load_results(run.run_id), store.load_trace(run)
@@ -249,7 +278,54 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     while trace.plan is None and known.facts.resumed_from is not None:
         known = store.find_run(known.facts.resumed_from)
         trace = store.load_trace(known)
-    return ResumedRun(run=run, answers=answers, documents=documents, results=results, trace=trace)
+    made = [lambda _, each=each: each for each in documents]
+    lineage, earlier = set[str](), run.facts.resumed_from
+    while earlier is not None and earlier not in lineage:
+        lineage.add(earlier)
+        found = store.find_exact(earlier)
+        earlier = None if found is None else found.facts.resumed_from
+    return ResumedRun(
+        run=run,
+        answers=answers,
+        documents=made,
+        results=results,
+        trace=trace,
+        lineage=lineage,
+    )
+
+
+def _take_up_live(output: Any) -> ResumedRun:
+    """The run of an output of this process that no store has, from its journal. Errors as of `load_resumed_run`."""
+    from ensemble_notebook.models.recording.resumer import KeptAnswers
+
+    journal, live = output._journal, find_origin(output)
+    if live.find_forked is not None:
+        raise _refuse_fork(live.run_id, live.find_forked().run_id)
+    assert live.trace.started_at is not None  # what has an output has begun
+    facts = RunFacts(
+        run_id=live.run_id,
+        name=output.ensemble.name,
+        started_at=live.trace.started_at,
+        inputs=live.inputs,
+        conversations=output._earlier,
+        deps=None if live.deps is None else type(live.deps).__name__,
+    )
+    return ResumedRun(
+        run=RememberedRun(facts=facts, status=output.status, ended_at=live.trace.ended_at),
+        answers=KeptAnswers([make(False) for make in live.documents], live.run_id),
+        documents=live.documents,
+        results=live.results,
+        trace=live.trace,
+        lineage=journal.lineage,
+        live=live,
+    )
+
+
+def _refuse_fork(run_id: str, forked: str) -> ValidationError:
+    return ValidationError(
+        f"Run {run_id} is a fork of {forked}, and what that changes is not kept to be gone on with. Fork that run "
+        f"again, or this one at the span at which it stopped."
+    )
 
 
 def check_resumable(run: RememberedRun) -> None:
@@ -259,10 +335,14 @@ def check_resumable(run: RememberedRun) -> None:
         ValidationError: it kept no text.
     """
     if not run.facts.keeps_texts:
-        raise ValidationError(
-            f"Run {run.run_id} can't be resumed: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
-            f"said. Run it anew."
-        )
+        raise _refuse_textless(run.run_id)
+
+
+def _refuse_textless(run_id: str) -> ValidationError:
+    return ValidationError(
+        f"Run {run_id} can't be resumed: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was said. Run "
+        f"it anew."
+    )
 
 
 def find_run(store: RunStore, word: str) -> RememberedRun:

@@ -269,15 +269,18 @@ class ResumedTasks:
 
     Args:
         results: of that run, in the order in which its tasks were done.
-        kept_tasks: where this run's own are kept.
+        kept_tasks: where this run's own are kept; None where no run is remembered.
         is_reusing: whether tasks of other runs serve, too, where this one has none.
     """
 
-    def __init__(self, results: Iterable[StoredResult], kept_tasks: RememberedTasks, *, is_reusing: bool) -> None:
+    def __init__(
+        self, results: Iterable[StoredResult], kept_tasks: RememberedTasks | None, *, is_reusing: bool
+    ) -> None:
         self._results: Mapping[str, list[StoredResult]] = defaultdict(list)
         for result in results:
             self._results[result.path].append(result)
-        kept_tasks.reserve(result for same in self._results.values() for result in same)
+        if kept_tasks is not None:
+            kept_tasks.reserve(result for same in self._results.values() for result in same)
         self._kept_tasks = kept_tasks
         self._is_reusing = is_reusing
         self._found: dict[tuple[str, str], str] = {}
@@ -293,7 +296,11 @@ class ResumedTasks:
         results = self._results.get(path, [])
         now = [key.with_reads(find_reads(each, key)) for each in results]
         pairs = zip(results, now, strict=True)
-        same = [(each, whole) for each, whole in pairs if each.key == whole.key or is_same(each.parts, whole.parts)]
+        same = [  # one without a key is of a run of this process, of which nothing has changed
+            (each, whole)
+            for each, whole in pairs
+            if not each.key or each.key == whole.key or is_same(each.parts, whole.parts)
+        ]
         for kept, whole in same:
             if kept.output is not None:
                 self._found[path, whole.key] = kept.output.raw
@@ -307,7 +314,7 @@ class ResumedTasks:
                     approvals=tuple(dict.fromkeys(passed for each in equal for passed in read_approvals(each))),
                 )
                 return task, f"done in run {kept.run_id}"
-        if self._is_reusing:
+        if self._is_reusing and self._kept_tasks is not None:
             return self._kept_tasks.find(path, key, attempt=attempt, is_asked_for=is_asked_for)
         if same:
             return None, f"it was done, but {same[0][0].obstacle}"
@@ -322,9 +329,11 @@ class ResumedTasks:
     def keep(self, done: DoneTask) -> None:
         """Store a result, unless it came from the resumed run, and no gate has let it pass since."""
         is_known = self._found.get((done.path, done.key.get().key)) == done.output.raw
-        if not is_known or any(each.run_id is None for each in done.approvals):
+        is_new = not is_known or any(each.run_id is None for each in done.approvals)
+        if is_new and self._kept_tasks is not None:
             self._kept_tasks.keep(done)
 
     def close(self) -> None:
         """The run is over."""
-        self._kept_tasks.close()
+        if self._kept_tasks is not None:
+            self._kept_tasks.close()

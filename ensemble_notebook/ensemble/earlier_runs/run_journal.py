@@ -5,7 +5,7 @@ The texts are as they were said: what a store keeps of them has its secrets mask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,6 +49,7 @@ class RunJournal:
         changes: of the forks by which it came about, in order.
         find_forked: finds the run that it forks, an `Origin`; None where it forks none.
         points: of the forks by which it came about, in order, each a `ForkPoint`.
+        lineage: the ids of the runs that it goes on with.
     """
 
     inputs: Mapping[str, Any]
@@ -60,6 +61,7 @@ class RunJournal:
     changes: tuple[ChangedCall, ...] = ()
     find_forked: Callable[[], Any] | None = None
     points: Sequence[Any] = ()
+    lineage: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

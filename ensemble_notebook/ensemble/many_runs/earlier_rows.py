@@ -26,7 +26,7 @@ from ensemble_notebook.domain.planning.map_design import (
     write_value,
 )
 from ensemble_notebook.engine.run_services import find_parent_run
-from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, refuse_to_repeat
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, is_equal, refuse_to_repeat
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
@@ -102,7 +102,7 @@ def find_done(
         if not _reads_the_same(run.variant, now, before, NOT_READ | {expected or ""}):
             continue
         judged = scores.get(earlier.run_id or "", [])
-        if not _is_same(now, before):
+        if not is_equal(dict(now), dict(before)):
             judged = [each for each in judged if each.kind is not ScoreKind.JUDGE]
         kept = replace(
             earlier,
@@ -143,7 +143,7 @@ def _reads_the_same(
     if not named <= earlier.keys() or (reader.has_handlers and now != before):
         return False
     names = named | (now & before)
-    return _is_same({each: inputs[each] for each in names}, {each: earlier[each] for each in names})
+    return is_equal({each: inputs[each] for each in names}, {each: earlier[each] for each in names})
 
 
 def list_remaining(
@@ -197,13 +197,6 @@ def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:
 
 def _write(value: Any) -> str | None:
     return write_value(to_kept_value(value))
-
-
-def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    try:
-        return bool(dict(values) == dict(others))
-    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
-        return False
 
 
 def find_answers_of(earlier: MapResult, settings: RunSettings, capture_mode: CaptureMode | str | None) -> str | None:

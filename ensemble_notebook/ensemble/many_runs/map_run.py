@@ -229,7 +229,8 @@ class _MapRun:
         if map_settings.answers and settings.resume is None:
             raise ValidationError(
                 "answers goes with a map that is kept here: what was asked in rows on an executor, and in a map that "
-                "the store does not have, is not at hand."
+                "the store does not have, is not at hand. A row of this process is answered by itself: "
+                "run(resume=result[ROW].output, answers=...)."
             )
         is_reusing = settings.reuse or settings.resume is not None
         cell = None if settings.origin is None else replace(settings.origin, variable=None)
