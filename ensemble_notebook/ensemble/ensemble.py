@@ -731,7 +731,7 @@ def _prepare_run(
         continued = resumed.find_continued(settings.continue_from)
         settings = replace(settings, resume=resumed_from, continue_from=continued)
     if settings.continue_from is not None:
-        from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued
+        from ensemble_notebook.ensemble.earlier_runs.continuing import find_continued
 
         settings = replace(settings, continue_from=find_continued(settings.continue_from))
     values = merge_inputs(ensemble, inputs, given.variables)

@@ -14,6 +14,7 @@ from ensemble_notebook.domain.events import LlmCallStarted, TaskInputPrepared
 from ensemble_notebook.domain.planning.delegation import build_team_graph
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource, Reworded
+from ensemble_notebook.ensemble.earlier_runs.continuing import find_run
 from ensemble_notebook.ensemble.earlier_runs.dependence import find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, MakeDocument, RowPlace, RunJournal
@@ -111,8 +112,6 @@ def find_origin(run: Any) -> Origin:
         StoreError: it is not in the store, or the store can't be read.
         ValidationError: it kept no text, or has not ended.
     """
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
     journal = getattr(run, "_journal", None)
     if journal is not None:
         known, stored = RunStore.find(), list[StoredResult]()
@@ -191,8 +190,6 @@ def load_changes(store: RunStore, facts: RunFacts) -> tuple[RunOrigin | None, tu
     Raises:
         StoreError: a run that it forks is gone.
     """
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
     if facts.forked_from_run is None:
         return facts.origin if facts.origin is not None and facts.origin.text else None, ()
     forked = find_run(store, facts.forked_from_run)
@@ -218,8 +215,6 @@ def load_changes(store: RunStore, facts: RunFacts) -> tuple[RunOrigin | None, tu
 
 def load_changed_source(run_id: str, ensemble: Any) -> ChangedSource:
     """What was different in a fork of an earlier process, for its cell. Errors as of `load_changes`."""
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
     store = RunStore.open()
     facts = find_run(store, run_id).facts
     cell, changes = load_changes(store, facts)

@@ -19,8 +19,8 @@ from ensemble_notebook.domain.planning.graph import Graph, TaskNode
 from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, ToolSpec, list_said
 from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
+from ensemble_notebook.ensemble.earlier_runs.continuing import find_run, to_chat_message
 from ensemble_notebook.ensemble.earlier_runs.dependence import list_around
-from ensemble_notebook.ensemble.earlier_runs.resuming import find_run, to_chat_message
 from ensemble_notebook.ensemble.ensemble_tool import RowHandler, find_ensemble
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
