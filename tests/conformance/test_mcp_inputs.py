@@ -29,13 +29,13 @@ from ensemble_notebook import (
     mcp_tools,
 )
 from ensemble_notebook.domain.events import Noted
-from tests.support.library import SERVERS, Library
+from tests.support.notes_server import SERVERS, NotesServer
 from tests.support.openai_server import OpenAIServer
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Library:
-    return Library(tmp_path)
+def library(tmp_path: Path) -> NotesServer:
+    return NotesServer(tmp_path)
 
 
 def odd(how: str, **settings: Any) -> McpToolbox:
@@ -63,7 +63,7 @@ def notes(output: EnsembleOutput) -> list[str]:
 # --- Inputs -----------------------------------------------------------------------------------------------------------
 
 
-def test_e134_a_resource_is_read_when_the_run_starts_and_never_before(library: Library) -> None:
+def test_e134_a_resource_is_read_when_the_run_starts_and_never_before(library: NotesServer) -> None:
     ensemble = team("Do {today}", ToolUse("who_am_i", {}))
     agent = Agent(role="Clerk", goal="Count", tools=library.toolbox, llm=ensemble.llm)
     ensemble = ensemble.replace(tasks=[ensemble.tasks[0].replace(agent=agent)])
@@ -87,7 +87,7 @@ def test_e134_a_resource_is_read_when_the_run_starts_and_never_before(library: L
     assert waits.empty  # its tools have the session in which it was read
 
 
-def test_e134_a_template_is_filled_from_the_inputs_and_each_row_reads_its_own(library: Library) -> None:
+def test_e134_a_template_is_filled_from_the_inputs_and_each_row_reads_its_own(library: NotesServer) -> None:
     ensemble = team("Do {notes} {both}", inputs={"notes": library.of_day, "both": library.today})
     ensemble.run(day="a/../b")
     assert "notes of a/../b" in told(ensemble)[0][1]
@@ -104,7 +104,7 @@ def test_e134_a_template_is_filled_from_the_inputs_and_each_row_reads_its_own(li
 
 
 @pytest.mark.usefixtures("store_path")
-def test_e134_reuse_compares_what_was_read(library: Library) -> None:
+def test_e134_reuse_compares_what_was_read(library: NotesServer) -> None:
     ensemble = team("Do {today}", name="reader")
     ensemble.run(today=library.today)
     assert ensemble.run(today=library.today, reuse=True)["do"].reused
@@ -113,7 +113,7 @@ def test_e134_reuse_compares_what_was_read(library: Library) -> None:
 
 
 @pytest.mark.usefixtures("store_path")
-def test_e134_a_resumed_or_forked_run_goes_on_with_what_was_read(library: Library) -> None:
+def test_e134_a_resumed_or_forked_run_goes_on_with_what_was_read(library: NotesServer) -> None:
     llm = ScriptedChatModel(replies=["one"])
     tasks = [Task.of(f"{each} {{today}}", name=each) for each in "ab"]
     with pytest.raises(TaskExecutionError):
@@ -126,7 +126,7 @@ def test_e134_a_resumed_or_forked_run_goes_on_with_what_was_read(library: Librar
     assert library.asked == ["today"]
 
 
-def test_e134_a_replay_reads_it_and_tells_what_differs(library: Library, tmp_path: Path) -> None:
+def test_e134_a_replay_reads_it_and_tells_what_differs(library: NotesServer, tmp_path: Path) -> None:
     ensemble = team("Do {today}")
     ensemble.run(today=library.today, record=tmp_path / "run.yaml")
     assert ensemble.run(today=library.today, replay=tmp_path / "run.yaml").raw == "done"
@@ -135,7 +135,7 @@ def test_e134_a_replay_reads_it_and_tells_what_differs(library: Library, tmp_pat
         ensemble.run(today=library.today, replay=tmp_path / "run.yaml")
 
 
-def test_e134_a_prompt_is_text_that_takes_its_arguments_from_the_inputs(library: Library) -> None:
+def test_e134_a_prompt_is_text_that_takes_its_arguments_from_the_inputs(library: NotesServer) -> None:
     ensemble = team("{review}")
     ensemble.run(review=library.toolbox.prompt("review", tone="strict"), text="a poem")
     assert told(ensemble) == prompt("Review this in a strict tone: a poem")
@@ -147,7 +147,7 @@ def test_e134_a_prompt_is_text_that_takes_its_arguments_from_the_inputs(library:
     assert told(ensemble) == prompt("no picture")
 
 
-def test_e134_limits_and_masks_are_those_of_results(library: Library) -> None:
+def test_e134_limits_and_masks_are_those_of_results(library: NotesServer) -> None:
     key = "sk-abcdefghijklmnopqrstuvwxyz123456"
     library.write(f"{key} " + "x" * 3_000_000)
     output = team("Do {today}").run(today=library.today)
@@ -177,7 +177,9 @@ def test_e134_limits_and_masks_are_those_of_results(library: Library) -> None:
         (lambda _: mcp_tools("python -c 1").resource("a://b"), "could not be opened: Connection closed."),
     ],
 )
-def test_e134_what_can_t_be_read_fails_the_run_before_a_model_is_asked(take: Any, why: str, library: Library) -> None:
+def test_e134_what_can_t_be_read_fails_the_run_before_a_model_is_asked(
+    take: Any, why: str, library: NotesServer
+) -> None:
     ensemble = team("Do {notes}")
     handle = ensemble.start(notes=take(library.toolbox))
     with pytest.raises(EnsembleError) as failed:
@@ -187,7 +189,7 @@ def test_e134_what_can_t_be_read_fails_the_run_before_a_model_is_asked(take: Any
     assert (handle.output, handle.status, len(ensemble.llm.calls)) == (None, "failed", 0)
 
 
-def test_e134_what_is_wrong_by_itself_is_refused_at_once(library: Library) -> None:
+def test_e134_what_is_wrong_by_itself_is_refused_at_once(library: NotesServer) -> None:
     ensemble, toolbox = team("Do {notes}"), library.toolbox
     with pytest.raises(ValidationError, match=r"'notes' is notes://days/\{day\}, and there is no input 'day'"):
         ensemble.run(notes=library.of_day)
@@ -272,7 +274,7 @@ DOORS: dict[str, tuple[Callable[[Ensemble, Any], Any], int]] = {
 
 @pytest.mark.usefixtures("store_path")
 @pytest.mark.parametrize("door", DOORS)
-def test_e134_each_door_reads_it_when_it_has_to_and_no_more(door: str, library: Library) -> None:
+def test_e134_each_door_reads_it_when_it_has_to_and_no_more(door: str, library: NotesServer) -> None:
     ensemble = team("Do {today}", name="reader")
     run, count = DOORS[door]
     run(ensemble, library.today)
@@ -280,14 +282,14 @@ def test_e134_each_door_reads_it_when_it_has_to_and_no_more(door: str, library: 
     assert all("Do buy milk" in call.messages[-1].content for call in ensemble.llm.calls[:1])
 
 
-def test_e134_rows_on_an_executor_read_it_there(library: Library) -> None:
+def test_e134_rows_on_an_executor_read_it_there(library: NotesServer) -> None:
     echo = Ensemble(tasks=[Task.of("Do {notes}", name="do")], llm="scripted")
     with ProcessPoolExecutor(1) as pool:
         result = echo.replace(inputs={"notes": library.of_day}).map([{"day": "mon"}], executor=pool)
     assert "notes of mon" in result.frame.raw[0]
 
 
-def test_e134_items_may_be_read_and_no_text_is_kept_where_none_is_to_be(library: Library) -> None:
+def test_e134_items_may_be_read_and_no_text_is_kept_where_none_is_to_be(library: NotesServer) -> None:
     library.write("- milk\n- eggs")
     ensemble = team("Buy {item}")
     ensemble = ensemble.replace(tasks=[ensemble.tasks[0].replace(for_each="{today}")])
@@ -296,7 +298,7 @@ def test_e134_items_may_be_read_and_no_text_is_kept_where_none_is_to_be(library:
     assert "milk" not in output.frames.events.to_csv()
 
 
-def test_e134_a_picture_is_one_for_the_model_and_for_handlers(library: Library, server: OpenAIServer) -> None:
+def test_e134_a_picture_is_one_for_the_model_and_for_handlers(library: NotesServer, server: OpenAIServer) -> None:
     server.script("a lamp", "two lamps")
 
     def count_pictures() -> int:
@@ -319,7 +321,7 @@ def test_e134_a_picture_is_one_for_the_model_and_for_handlers(library: Library, 
 # --- Conversations ----------------------------------------------------------------------------------------------------
 
 
-def test_e135_a_prompt_with_roles_is_gone_on_with(library: Library) -> None:
+def test_e135_a_prompt_with_roles_is_gone_on_with(library: NotesServer) -> None:
     ensemble = team("Go on")
     output = ensemble.run(continue_from=library.toolbox.prompt("talk-of", topic="tides"))
     said = [("human", "Do you know tides?"), ("ai", "I do."), ("human", "Then tell me of {tides}.")]
@@ -332,7 +334,7 @@ def test_e135_a_prompt_with_roles_is_gone_on_with(library: Library) -> None:
 
 
 @pytest.mark.usefixtures("store_path")
-def test_e135_a_resumed_or_forked_run_goes_on_with_the_same_messages(library: Library) -> None:
+def test_e135_a_resumed_or_forked_run_goes_on_with_the_same_messages(library: NotesServer) -> None:
     ensemble = team("Go on").replace(llm=ScriptedChatModel(replies=[]))
     with pytest.raises(TaskExecutionError):
         ensemble.run(continue_from=library.toolbox.prompt("talk-of", topic="tides"))
@@ -344,7 +346,7 @@ def test_e135_a_resumed_or_forked_run_goes_on_with_the_same_messages(library: Li
     assert told(again)[-1] == ("human", "Then tell me of {tides}.")
 
 
-def test_e135_what_has_no_place_is_refused(library: Library) -> None:
+def test_e135_what_has_no_place_is_refused(library: NotesServer) -> None:
     talk = library.toolbox.prompt("talk-of", topic="tides")
     first = Task.of("First", name="first", handler=lambda _: "1")
     with pytest.raises(ValidationError, match="has no place for the outputs that it reads"):
@@ -358,7 +360,7 @@ def test_e135_what_has_no_place_is_refused(library: Library) -> None:
 # --- Tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_e136_an_agent_reads_what_was_chosen(library: Library) -> None:
+def test_e136_an_agent_reads_what_was_chosen(library: NotesServer) -> None:
     toolbox = library.toolbox
     calls = [
         ToolUse("read_today", {}),
@@ -380,7 +382,7 @@ def test_e136_an_agent_reads_what_was_chosen(library: Library) -> None:
     assert llm.calls[0].tools == ("read_today", "read_days", "review", "read_tody", "read_zip")
 
 
-def test_e136_a_toolbox_of_which_all_calls_are_reviewed_has_these_reviewed_too(library: Library) -> None:
+def test_e136_a_toolbox_of_which_all_calls_are_reviewed_has_these_reviewed_too(library: NotesServer) -> None:
     llm = ScriptedChatModel(replies=[ToolUse("read_today", {}), "done"])
     agent = Agent(role="Clerk", goal="Read", tools=library.toolbox.reviewed().resource("notes://today"), llm=llm)
     output = Ensemble(tasks=[Task.of("Read", agent=agent)]).run(review_handler=leave_pending())
@@ -388,7 +390,7 @@ def test_e136_a_toolbox_of_which_all_calls_are_reviewed_has_these_reviewed_too(l
     assert library.asked == []
 
 
-def test_e136_a_prompt_that_is_not_there_fails_the_task_before_its_model_is_called(library: Library) -> None:
+def test_e136_a_prompt_that_is_not_there_fails_the_task_before_its_model_is_called(library: NotesServer) -> None:
     llm = ScriptedChatModel(replies=["done"])
     agent = Agent(role="Clerk", goal="Read", tools=library.toolbox.prompt("reviw"), llm=llm)
     with pytest.raises(TaskExecutionError, match=r"has no prompt 'reviw'. Did you mean 'review'"):

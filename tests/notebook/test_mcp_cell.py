@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.support.library import Library
+from tests.support.notes_server import NotesServer
 
 
 def test_c108_a_cell_names_a_resource_or_prompt_by_its_variable(shell: Any, tmp_path: Path) -> None:
-    library = Library(tmp_path)
+    library = NotesServer(tmp_path)
     talk = library.toolbox.prompt("talk-of")
     shell.names.update(today=library.today, of_day=library.of_day, talk=talk)
 
@@ -30,7 +30,7 @@ def test_c108_a_cell_names_a_resource_or_prompt_by_its_variable(shell: Any, tmp_
 
 
 def test_c108_reading_a_cell_starts_nothing_and_names_what_lacks(shell: Any, tmp_path: Path, capsys: Any) -> None:
-    library = Library(tmp_path)
+    library = NotesServer(tmp_path)
     shell.names.update(today=library.today, of_day=library.of_day)
     assert shell.run("%%ensemble --dry-run --llm scripted\n- Do {today} {of_day}").success
     assert "{of_day} is notes://days/{day}, and 'day' has no value, which a run needs." in capsys.readouterr().out
@@ -44,7 +44,7 @@ def test_c108_reading_a_cell_starts_nothing_and_names_what_lacks(shell: Any, tmp
 def test_c108_the_cell_says_what_is_read_until_the_run_begins_and_shows_no_timeline_without_one(
     shell: Any, tmp_path: Path
 ) -> None:
-    library = Library(tmp_path)
+    library = NotesServer(tmp_path)
     shell.names.update(today=library.today, gone=library.toolbox.resource("notes://tody"))
     assert shell.run("%%ensemble --llm scripted\n- Do {today}").success
     told = [each["data"].get("text/plain", "") for each in shell.displayed]

@@ -1,4 +1,4 @@
-"""The library of `mcp_servers/library.py`, for tests of what is read of an MCP server."""
+"""The server of `mcp_servers/library.py`, for tests of what is read of an MCP server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ensemble_notebook import McpToolbox, mcp_tools
 SERVERS = Path(__file__).parent / "mcp_servers"
 
 
-class Library:
+class NotesServer:
     """A server whose ``notes://today`` are those of a file."""
 
     def __init__(self, folder: Path) -> None:
