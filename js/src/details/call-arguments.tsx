@@ -28,6 +28,14 @@ interface FieldsProps {
   cancel: () => void;
 }
 
+/** The keys of a form: Ctrl+Enter sends it, Escape leaves it. */
+export const answerBy = (send: () => void, cancel: () => void) => (event: KeyboardEvent): void => {
+  if (event.key === "Escape") cancel();
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  send();
+};
+
 /** A field for each argument; the first one has the focus, or the first that was refused. */
 export function ArgumentFields({ call, changes, setChanges, send, cancel }: FieldsProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -36,14 +44,8 @@ export function ArgumentFields({ call, changes, setChanges, send, cancel }: Fiel
     const first = place.current?.querySelector<HTMLElement>("[aria-invalid=true]") ?? place.current?.querySelector<HTMLElement>("input, select, textarea");
     first?.focus();
   }, [faults]);
-  const onKey = (event: KeyboardEvent): void => {
-    if (event.key === "Escape") cancel();
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    send();
-  };
   return (
-    <div ref={place} class="et-review-text et-argument-fields" role="group" aria-label="What it is to be called with" onKeyDown={onKey}>
+    <div ref={place} class="et-review-text et-argument-fields" role="group" aria-label="What it is to be called with" onKeyDown={answerBy(send, cancel)}>
       {call.fields.map((field) => (
         <ArgumentField key={field.name} field={field} fault={faults?.[field.name]} text={changes[field.name] ?? field.text ?? ""}
           write={(text) => setChanges({ ...changes, [field.name]: text })} />

@@ -10,7 +10,7 @@ import type { View } from "../view/view";
 import type { Review, Row, Run, Verdict } from "../wire/rows";
 import { formatClock } from "../wording/numbers";
 import { describeQuestion, describeTimeout } from "../wording/questions";
-import { ArgumentFields, ArgumentList } from "./call-arguments";
+import { answerBy, ArgumentFields, ArgumentList } from "./call-arguments";
 
 interface Choice {
   /** On the button. */
@@ -205,16 +205,10 @@ function Answer({ title, rows, text, setText, hasFocus, send, cancel }: AnswerPr
   useEffect(() => {
     if (hasFocus) field.current?.focus();
   }, [hasFocus]);
-  const onKey = (event: KeyboardEvent): void => {
-    if (event.key === "Escape") cancel();
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    send();
-  };
   return (
     <label class="et-review-answer">
       <span class="et-role">{title}</span>
-      <textarea ref={field} rows={rows} value={text} onKeyDown={onKey} onInput={(event) => setText(event.currentTarget.value)} />
+      <textarea ref={field} rows={rows} value={text} onKeyDown={answerBy(send, cancel)} onInput={(event) => setText(event.currentTarget.value)} />
     </label>
   );
 }
