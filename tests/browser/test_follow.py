@@ -47,3 +47,30 @@ def test_w5_rows_that_run_now_are_in_sight_until_a_person_scrolls(open_in_window
     (lab.work / "go.wake").touch()
     notebook.wait_until_done(2)
     wait_for(lambda: "Completed" in timeline.inner_text(), 30)
+
+
+def test_w11_the_clock_goes_on_while_the_bars_are_below_the_window(open_in_window: Opener, lab: Lab) -> None:
+    notebook = open_in_window(LOAD, STEPS, "%%ensemble -o one\n- {name: task700, description: Step, handler: step}")
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    timeline = notebook.timeline(2)
+    clock = timeline.locator(".et-clock")
+    expect(clock).not_to_have_text("0:00")
+    canvas = timeline.locator(".et-canvas")
+    # So far down that the window ends between the two.
+    notebook.page.evaluate(
+        """() => {
+            const [view] = document.querySelectorAll(".jp-Notebook .ensemble-timeline");
+            const canvas = view.querySelector(".et-canvas");
+            const down = innerHeight + 40 - canvas.getBoundingClientRect().top;
+            for (let box = view; box; box = box.parentElement) box.style.overflowAnchor = "none";
+            view.style.marginTop = `${down}px`;
+        }"""
+    )
+    expect(canvas).not_to_be_in_viewport()
+    expect(clock).to_be_in_viewport()
+    notebook.page.wait_for_timeout(500)
+    shown = clock.inner_text()
+    expect(clock).not_to_have_text(shown, timeout=10_000)
+    (lab.work / "go.wake").touch()
+    notebook.wait_until_done(2)

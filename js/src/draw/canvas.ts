@@ -188,7 +188,8 @@ export class ChartCanvas {
         this.#isSeen = entries.some((entry) => entry.isIntersecting);
         if (this.#isSeen && !wasSeen) this.redraw();
       });
-      sight.observe(this.#canvas);
+      // Of the whole view, not of the canvas alone: the clock of the head must go on while the bars are below the window.
+      sight.observe(this.#canvas.closest(".ensemble-timeline") ?? this.#canvas);
       signal.addEventListener("abort", () => sight.disconnect());
     }
     document.addEventListener("visibilitychange", () => this.redraw(), { signal });
