@@ -1,4 +1,4 @@
-"""A span as tracing libraries have it, before anything is known of what it means: files and live spans are read into it."""
+"""A span of another tracing library, before anything is known of what it means: files and live spans become one."""
 
 from __future__ import annotations
 
