@@ -49,6 +49,7 @@ ROWS = [
     "a reply of a call made again, CPU",
     "a model call of 3 with a tool, CPU",
     "the same under a rule that never asks",
+    "the same under a plain function, on a thread",
     "the same against itself",
     "a reuse check of 10 unchanged tasks",
     "a run of 10 unchanged tasks",
