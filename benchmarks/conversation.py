@@ -58,9 +58,7 @@ def measure(*, quick: bool) -> list[Row]:
             Work(lambda: runner.run(ensemble.arun()), turns + 1),
             Work(lambda: runner.run(by_hand()), turns + 1),
         )
-        others = [
-            Work(lambda each=each: runner.run(each.arun()), turns + 1) for each in (ruled, threaded, ensemble)
-        ]
+        others = [Work(lambda each=each: runner.run(each.arun()), turns + 1) for each in (ruled, threaded, ensemble)]
         pairs = [(ours, floor), *((each, ours) for each in others)]
         by_client, by_rule, by_thread, by_itself = compare(pairs, rounds)
         runner.run(client.close())
