@@ -27,6 +27,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.domain.value_text import parse_instant
 from ensemble_notebook.errors import make_recorded_error
+from ensemble_notebook.importers.event_list import EventList
 
 Plain = Mapping[str, Any]
 
@@ -51,22 +52,21 @@ def import_events(document: Plain) -> tuple[ev.Event, ...]:
 
 
 class AgentEnsembleImporter:
-    """Makes the events of one document. Collects events in any order, and puts them in order of time at the end."""
+    """Makes the events of one document."""
 
     def __init__(self, document: Plain) -> None:
         self._document = document
         self._run_id = str(document.get("ensembleId") or "trace")
         self._start = parse_instant(document["startedAt"])
         self._end = max(self._start, _parse_moment(document.get("completedAt"), _find_latest(document, self._start)))
-        self._events: list[tuple[type[ev.Event], datetime, dict[str, Any]]] = []
-        self._spans = 0
+        self._events = EventList(self._run_id, self._start)
         self._names: Counter[str] = Counter()
 
     def to_events(self) -> tuple[ev.Event, ...]:
         """All events."""
         document, run_id = self._document, self._run_id
         run = {"span_id": run_id, "parent_id": None}
-        self._emit(
+        self._events.add(
             ev.RunStarted,
             self._start,
             **run,
@@ -92,12 +92,8 @@ class AgentEnsembleImporter:
         errors = [make_recorded_error(each["errorType"], each["message"]) for each in document.get("errors") or ()]
         status, reason = (RunStatus.FAILED, ExitReason.ERROR) if errors else (RunStatus.COMPLETED, ExitReason.COMPLETED)
         error = errors[0] if errors else None
-        self._emit(ev.RunEnded, self._end, **run, status=status, exit_reason=reason, error=error)
-        in_time = sorted(self._events, key=lambda each: each[1])
-        return tuple(
-            kind(run_id=run_id, seq=seq, time=time, offset_s=(time - self._start).total_seconds(), **fields)
-            for seq, (kind, time, fields) in enumerate(in_time)
-        )
+        self._events.add(ev.RunEnded, self._end, **run, status=status, exit_reason=reason, error=error)
+        return self._events.to_events()
 
     def _emit_task(self, task: Plain, parent_id: str, index: int | None, total: int | None) -> TaskOutput:
         role = task["agentRole"]
@@ -105,13 +101,13 @@ class AgentEnsembleImporter:
         end = max(start, _parse_moment(task.get("completedAt"), _find_latest(task, start)))
         slug = re.sub(r"\W+", "_", role.strip().lower()).strip("_") or "task"
         self._names[slug] += 1
-        span = {"span_id": self._make_id(), "parent_id": parent_id, "task": f"{slug}_{self._names[slug]}"}
+        span = {"span_id": self._events.make_id(), "parent_id": parent_id, "task": f"{slug}_{self._names[slug]}"}
         description = task.get("taskDescription") or ""
-        self._emit(
+        self._events.add(
             ev.TaskStarted, start, **span, agent=role, description=description, index=index, total=total, queued_s=0.0
         )
         prompts = task.get("prompts") or {}
-        self._emit(
+        self._events.add(
             ev.TaskInputPrepared,
             start,
             **span,
@@ -133,20 +129,20 @@ class AgentEnsembleImporter:
             tool_call_count=int((task.get("metrics") or {}).get("toolCallCount", 0)),
             parsed_output=task.get("parsedOutput"),
         )
-        self._emit(ev.TaskCompleted, end, **span, output=output)
+        self._events.add(ev.TaskCompleted, end, **span, output=output)
         return output
 
     def _emit_turn(
         self, plain: Plain, role: str, task: Plain, iteration: int, bounds: tuple[datetime, datetime]
     ) -> None:
         start, end = _read_times(plain, bounds)
-        turn, call, attempt = self._make_span(task), self._make_span(task), self._make_span(task)
+        turn, call, attempt = self._events.make_span(task), self._events.make_span(task), self._events.make_span(task)
         call["parent_id"], attempt["parent_id"] = turn["span_id"], call["span_id"]
         usage = TokenUsage(
             input_tokens=_to_count(plain.get("inputTokens")), output_tokens=_to_count(plain.get("outputTokens"))
         )
-        self._emit(ev.TurnStarted, start, **turn, agent=role, iteration=iteration)
-        self._emit(
+        self._events.add(ev.TurnStarted, start, **turn, agent=role, iteration=iteration)
+        self._events.add(
             ev.LlmCallStarted,
             start,
             **call,
@@ -156,14 +152,14 @@ class AgentEnsembleImporter:
             max_attempts=1,
             is_scripted=False,
         )
-        self._emit(ev.LlmAttemptStarted, start, **attempt, attempt=1)
-        self._emit(ev.LlmAttemptEnded, end, **attempt, attempt=1, status=SpanStatus.OK, usage=usage)
+        self._events.add(ev.LlmAttemptStarted, start, **attempt, attempt=1)
+        self._events.add(ev.LlmAttemptEnded, end, **attempt, attempt=1, status=SpanStatus.OK, usage=usage)
         tools = plain.get("toolCalls") or ()
         calls = tuple(
             ToolCall(id=f"{call['span_id']}.{place}", name=tool["toolName"], arguments=tool.get("arguments") or "{}")
             for place, tool in enumerate(tools)
         )
-        self._emit(
+        self._events.add(
             ev.LlmCallCompleted,
             end,
             **call,
@@ -175,25 +171,25 @@ class AgentEnsembleImporter:
             time_to_first_token_s=None,
         )
         ends = [self._emit_tool_call(*each, role, turn, (end, bounds[1])) for each in zip(tools, calls, strict=True)]
-        self._emit(ev.TurnEnded, max([end, *ends]), **turn, status=SpanStatus.OK)
+        self._events.add(ev.TurnEnded, max([end, *ends]), **turn, status=SpanStatus.OK)
 
     def _emit_tool_call(
         self, plain: Plain, call: ToolCall, role: str, turn: Plain, bounds: tuple[datetime, datetime]
     ) -> datetime:
         """One tool call; gives its end."""
         start, end = _read_times(plain, bounds)
-        span = self._make_span(turn)
+        span = self._events.make_span(turn)
         outcome, status = _OUTCOMES.get(str(plain.get("outcome")), _OUTCOMES["SUCCESS"])
         tool_facts = {"tool": call.name, "tool_call_id": call.id}
-        self._emit(ev.ToolCallStarted, start, **span, **tool_facts, agent=role, arguments=call.arguments)
+        self._events.add(ev.ToolCallStarted, start, **span, **tool_facts, agent=role, arguments=call.arguments)
         result = plain.get("result") or ""
         ending = {"status": status, "outcome": outcome, "structured_output": plain.get("structuredOutput")}
-        self._emit(ev.ToolCallCompleted, end, **span, **tool_facts, **ending, result=result)
+        self._events.add(ev.ToolCallCompleted, end, **span, **tool_facts, **ending, result=result)
         return end
 
     def _emit_delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:
         start, end = _read_times(plain, bounds)
-        span = self._make_span(task)
+        span = self._events.make_span(task)
         request = DelegationRequest(
             agent_role=plain["workerRole"],
             task_description=plain.get("taskDescription") or "",
@@ -201,26 +197,17 @@ class AgentEnsembleImporter:
         )
         facts: dict[str, Any] = {"task_id": request.task_id, "worker_role": request.agent_role, "duration": end - start}
         depth = int(plain.get("depth") or 1)
-        self._emit(ev.DelegationStarted, start, **span, delegator=plain["delegatorRole"], depth=depth, request=request)
+        self._events.add(
+            ev.DelegationStarted, start, **span, delegator=plain["delegatorRole"], depth=depth, request=request
+        )
         worker, result = plain.get("workerTrace"), plain.get("result")
         output = None if worker is None else self._emit_task(worker, span["span_id"], None, None)
         if plain.get("succeeded", True):
             answer = DelegationResponse(status=DelegationStatus.SUCCESS, raw_output=result, **facts)
-            self._emit(ev.DelegationCompleted, end, **span, request=request, response=answer, output=output)
+            self._events.add(ev.DelegationCompleted, end, **span, request=request, response=answer, output=output)
         else:
             answer = DelegationResponse(status=DelegationStatus.FAILURE, errors=(result or "",), **facts)
-            self._emit(ev.DelegationFailed, end, **span, request=request, response=answer)
-
-    def _emit(self, kind: type[ev.Event], moment: datetime, **fields: Any) -> None:
-        self._events.append((kind, moment, fields))
-
-    def _make_span(self, around: Plain) -> dict[str, Any]:
-        """A new span inside another one."""
-        return {"span_id": self._make_id(), "parent_id": around["span_id"], "task": around["task"]}
-
-    def _make_id(self) -> str:
-        self._spans += 1
-        return f"{self._run_id}.{self._spans}"
+            self._events.add(ev.DelegationFailed, end, **span, request=request, response=answer)
 
 
 def _parse_moment(text: str | None, otherwise: datetime) -> datetime:
