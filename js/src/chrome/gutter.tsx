@@ -20,11 +20,13 @@ export function Gutter({ view, prefix }: { view: View; prefix: string }) {
   const [top, fixed] = [view.scrollTop.value, view.fixed.value];
   const current = view.selectedTrack;
   const bright = view.highlightedRows.value;
+  // What is covered by another view is not drawn again with each message.
+  const shown = view.shape.value === "chart" ? view.shownTracks : [];
   return (
     <div class="et-gutter" role="treegrid" tabIndex={0} aria-multiselectable="true" aria-label="Rows of the timeline" onPointerEnter={() => (view.isVisited.value = true)} aria-rowcount={tracks.length}
       aria-owns={view.cells.value ? `${prefix}columns` : undefined} aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
       <div class="et-rows" role="presentation" style={{ height: `${height}px`, transform: `translateY(${-top}px)` }}>
-        {view.shownTracks.map((track) => (
+        {shown.map((track) => (
           <TrackRow key={track.id} view={view} track={track} index={layout.indexAt(track.y)} down={track.y < fixed ? top : 0} isPinned={track.y < layout.pinnedHeight}
             isCurrent={track === current} isDimmed={bright !== null && ![track.id, ...track.members].some((id) => bright.has(id))} prefix={prefix} />
         ))}
