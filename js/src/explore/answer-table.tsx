@@ -23,7 +23,7 @@ const LINE = 42;
 const HEAD = 46;
 const NARROW = 520;
 /** Lines above and below those that are seen, so that a scroll finds some there. */
-const AROUND = 2;
+const AROUND = 1;
 /** So many inputs are shown where nobody has chosen. */
 const FEW_INPUTS = 3;
 const DRAG_PX = 5;
