@@ -40,6 +40,7 @@ __all__ += ["__version__"]
 
 register_cell_namer(_name_cell)
 register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:make_timeline")
+register_view("run_timeline", "ensemble_notebook.notebook.live.followed_run:make_run_timeline")
 register_view("diff_timeline", "ensemble_notebook.notebook.live.timeline_widget:make_diff_timeline")
 register_view("output", "ensemble_notebook.notebook.live.run_display:make_shown_output")
 register_view("trace", "ensemble_notebook.notebook.picture.static_picture:make_trace_bundle")

@@ -23,6 +23,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.reasoning import read_streamed_answer
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.agent_runner import LONG_REPLY
 from ensemble_notebook.engine.agent.preparation import PreparedTools
@@ -160,6 +161,11 @@ class RunHandle(SuggestsNames):
     def events(self) -> Sequence[ev.Event]:
         """The events so far. Read only; grows while the run goes on."""
         return self._stream.events if self._stream is not None else ()
+
+    @property
+    def timeline(self) -> Any:
+        """The timeline of the run, live while it goes on; None where the run ended before its first event."""
+        return render_view("run_timeline", self)
 
     def cancel(self) -> None:
         """Stop the run; returns at once. Finished tasks are kept. Does nothing after the end."""

@@ -40,6 +40,7 @@ class Output:
 
     def __init__(self, events) -> None:
         self.trace = ExecutionTrace.from_events(events)
+        self.run_id = self.trace.run_id
         self._late_warnings = ()
 
 

@@ -37,6 +37,50 @@ def _():
     ensemble = Ensemble.from_yaml("llm: scripted\\ntasks: [hello]\\n", {})
     return (ensemble,)
 """
+LIVE: Final = """\
+# /// script
+# [tool.marimo.display]
+# theme = "dark"
+# ///
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import time
+
+    from ensemble_notebook import Ensemble, Task
+
+    def wait(_task):
+        time.sleep(SECONDS)
+        return "done"
+
+    tasks = [Task.of("Wait", name=f"wait {n}", handler=wait) for n in range(3)]
+    handle = Ensemble(tasks=tasks, workflow="sequential", name="team").start()
+    return (handle,)
+
+
+@app.cell
+def _(handle):
+    handle.timeline
+    return
+"""
+WAITING: Final = """
+
+@app.cell
+def _(handle):
+    output = handle.result()
+    return (output,)
+
+
+@app.cell
+def _(output):
+    output.timeline
+    return
+"""
+"""Cells below, of which one holds the kernel until the run is over."""
 _CELL: Final = """
 
 @app.cell
@@ -73,6 +117,16 @@ def page(browser: Browser, marimo: Venv) -> Iterator[Page]:
     page.close()
 
 
+@pytest.fixture
+def live(tmp_path: Path) -> Callable[..., Path]:
+    def write(seconds: float, more: str = "") -> Path:
+        path = tmp_path / "live.py"
+        path.write_text(LIVE.replace("SECONDS", str(seconds)) + more)
+        return path
+
+    return write
+
+
 @contextmanager
 def serve(marimo: Venv, notebook: Path) -> Iterator[str]:
     """The address of a notebook that is served as an app."""
@@ -106,6 +160,36 @@ def test_app_shows_pictures(marimo: Venv, notebook: Path, page: Page) -> None:
     with serve(marimo, notebook) as address:
         page.goto(address)
         check_pictures(page)
+
+
+def test_rows_appear_while_the_run_goes_on(marimo: Venv, live: Callable[..., Path], page: Page) -> None:
+    with serve(marimo, live(4)) as address:
+        page.goto(address)
+        for done in range(3):
+            expect(page.get_by_text(f"{done}/3 tasks")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Completed", exact=True)).to_be_visible(timeout=20_000)
+
+
+def test_stop_stops_the_run(marimo: Venv, live: Callable[..., Path], page: Page) -> None:
+    with serve(marimo, live(4)) as address:
+        page.goto(address)
+        page.get_by_role("button", name="Stop").click(timeout=20_000)
+        expect(page.get_by_text("Interrupted", exact=True)).to_be_visible(timeout=20_000)
+
+
+def test_view_has_the_theme_of_the_notebook(marimo: Venv, live: Callable[..., Path], page: Page) -> None:
+    with serve(marimo, live(0)) as address:
+        page.goto(address)
+        expect(page.locator(".ensemble-timeline")).to_have_attribute("data-theme", "dark", timeout=20_000)
+
+
+def test_rows_appear_while_a_cell_waits_for_the_run(marimo: Venv, live: Callable[..., Path], page: Page) -> None:
+    """No click reaches marimo's kernel before that cell is over: the view says so, and how to stop."""
+    with serve(marimo, live(4, WAITING)) as address:
+        page.goto(address)
+        expect(page.get_by_text("1/3 tasks")).to_be_visible(timeout=20_000)
+        expect(page.get_by_title("press the notebook's ■ stop button")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Completed", exact=True)).to_have_count(2, timeout=20_000)
 
 
 def test_exported_page_shows_pictures(marimo: Venv, notebook: Path, page: Page) -> None:

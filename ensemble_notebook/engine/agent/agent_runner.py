@@ -145,7 +145,8 @@ class AgentRunner:
     def make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         """What asks a model for an agent, within its limits and those of the run."""
         limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
-        return LlmCaller(request, port, limits, self._services.draw, streams=self._services.spec.streams)
+        streams = self._services.spec.streams or self._services.span.stream.is_watched
+        return LlmCaller(request, port, limits, self._services.draw, streams=streams)
 
     async def _correct(
         self, request: AgentRequest, output_format: OutputFormat, loop: AgentLoop, text: str, task: SpanEmitter

@@ -36,6 +36,7 @@ class EventStream:
 
     Attributes:
         zero_s: what the clock said at offset 0.
+        is_watched: somebody has begun to watch, so that replies are streamed from now on (E17).
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class EventStream:
     ) -> None:
         self.run_id = run_id
         self.events: list[Event] = []
+        self.is_watched = False
         self._clock = clock
         self._sinks = tuple(sinks)
         self._log = log

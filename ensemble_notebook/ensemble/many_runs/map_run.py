@@ -27,6 +27,7 @@ from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, ONLY_ROW, SETTLED, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.loop_thread import loop_thread
@@ -580,6 +581,11 @@ class MapHandle:
         if self._result is None and self.run is not None and self.run.output is not None:
             self._result = self._make_result(self.run.output)
         return self._result
+
+    @property
+    def timeline(self) -> Any:
+        """The timeline of the map, live while it goes on; that of its result from then on. None without rows."""
+        return None if self.run is None else render_view("run_timeline", self.run, self)
 
     def _begin(self) -> None:
         """Start the map on the loop thread of the process."""

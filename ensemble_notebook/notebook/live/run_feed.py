@@ -66,6 +66,7 @@ class Feed(Protocol):
 
 _feeds: weakref.WeakValueDictionary[str, Feed] = weakref.WeakValueDictionary()
 _feeds_of_outputs: weakref.WeakKeyDictionary[object, RunFeed] = weakref.WeakKeyDictionary()
+_feeds_of_started: weakref.WeakValueDictionary[str, RunFeed] = weakref.WeakValueDictionary()
 _registry_lock: Final = threading.RLock()  # an output that goes while it is held may close a widget
 
 
@@ -97,6 +98,18 @@ def find_feed_of(output: object) -> RunFeed | None:
     """The feed that is kept for this output; None where there is none yet."""
     with _registry_lock:
         return _feeds_of_outputs.get(output)
+
+
+def keep_feed_of_started(run_id: str, feed: RunFeed) -> None:
+    """Let the output of a run that goes on find this feed, which may be asked for before `keep_feed` is told of it."""
+    with _registry_lock:
+        _feeds_of_started[run_id] = feed
+
+
+def take_feed_of_started(run_id: str) -> RunFeed | None:
+    """The feed of a run that went on, for its output, which keeps it; None for who comes second."""
+    with _registry_lock:
+        return _feeds_of_started.pop(run_id, None)
 
 
 # While a view has not said hello, it may not have been listening yet, or its hello waits until the cell is over.

@@ -110,10 +110,14 @@ class RunPainter:
         """Wait, for a moment, until the end has arrived, if there is one, and is painted; then nothing is any more."""
         if has_end:
             self._is_over.wait(LAST_PAINT_LIMIT_S)
-        self._is_over.set()
-        self._changed.set()
+        self.end()
         if self._painter is not None:
             self._painter.join(LAST_PAINT_LIMIT_S)
+
+    def end(self) -> None:
+        """Nothing more comes: the next paint is the last."""
+        self._is_over.set()
+        self._changed.set()
 
     def _paint(self, view: LiveView) -> None:
         is_last = False

@@ -17,7 +17,7 @@ from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
 from ensemble_notebook.notebook.live.page_channel import answer_at_once, begin_page_channels, find_page_channels
-from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed
+from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed, take_feed_of_started
 from ensemble_notebook.notebook.live.run_selection import RowSelection, SelectableTimeline
 from ensemble_notebook.notebook.picture.html_table import Bundle
 from ensemble_notebook.notebook.picture.static_picture import (
@@ -154,7 +154,7 @@ def make_timeline(output: EnsembleOutput, result: MapResult | None = None) -> Se
     """
     feed = find_feed_of(output)
     if feed is None:
-        feed = RunFeed(make_messages(output))
+        feed = take_feed_of_started(output.run_id) or RunFeed(make_messages(output))
         keep_feed(output, feed)
         offer_tryouts(output, feed, result)
     feed.add_scores(() if result is None else result.score_records)

@@ -108,6 +108,8 @@ it("reads the colours that browsers compute, and none from what is see-through",
   expect(parse("#fff")).toEqual([255, 255, 255]);
   expect(parse("rgb(17, 18, 19)")).toEqual([17, 18, 19]);
   expect(parse("rgb(17 18 19 / 90%)")).toEqual([17, 18, 19]);
+  expect(parse("color(srgb 0 0.2 1)")).toEqual([0, 51, 255]);
+  expect(parse("color(srgb 0 0 0 / 0.1)")).toBeNull();
   expect(parse("rgba(0, 0, 0, 0)")).toBeNull();
   expect(parse("rgb(0 0 0 / 30%)")).toBeNull();
   expect(parse("transparent")).toBeNull();

@@ -13,7 +13,7 @@ export const PALETTES: Record<ColorScheme, Record<Hue, string>> = {
 
 const LABEL_COLORS: readonly string[] = ["#ffffff", "#101216"];
 
-/** Reads `#rgb`, `#rrggbb`, `rgb(...)` and `rgba(...)`; null for anything else and for what is transparent. */
+/** Reads `#rgb`, `#rrggbb`, `rgb(...)`, `rgba(...)` and `color(srgb ...)`, as which browsers compute mixed colours; null for anything else and for what is transparent. */
 export function parse(color: string): Rgb | null {
   const text = color.trim();
   const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(text)?.[1];
@@ -22,12 +22,14 @@ export function parse(color: string): Rgb | null {
     const at = (k: number): number => parseInt(full.slice(k, k + 2), 16);
     return [at(0), at(2), at(4)];
   }
-  const parts = /^rgba?\(([^)]*)\)$/.exec(text)?.[1]?.split(/[\s,/]+/).filter(Boolean).map(
+  const [, kind, values] = /^(rgba?\(|color\(srgb )([^)]*)\)$/.exec(text) ?? [];
+  const parts = values?.split(/[\s,/]+/).filter(Boolean).map(
     (part) => parseFloat(part) / (part.endsWith("%") ? 100 : 1),
   );
   if (!parts || parts.length < 3 || parts.some(Number.isNaN)) return null;
   const [r = 0, g = 0, b = 0, alpha = 1] = parts;
-  return alpha < 0.5 ? null : [r, g, b];
+  const full = kind?.startsWith("c") ? 255 : 1;
+  return alpha < 0.5 ? null : [r * full, g * full, b * full];
 }
 
 /** One channel of sRGB (0-255) as light (0-1). */
