@@ -81,7 +81,7 @@ PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
     ("gone", 380, "gone", ()),
 )
 
-FILM_HEIGHT: Final = 640
+FILM_HEIGHT: Final = 720
 FRAME_MS: Final = 250
 FILM_SPEED: Final = 1.5
 """So much faster than the run, since nobody looks at a README for half a minute."""
@@ -173,14 +173,16 @@ def draw_scans(browser: Browser, theme: str) -> None:
 def draw_graph(browser: Browser, theme: str) -> None:
     """Photograph a run as a graph, one of its nodes selected."""
     with served_view() as address:
-        page = browser.new_page(viewport={"width": 1240, "height": 700}, device_scale_factor=1.1)
-        open_view(page, address, f"theme={theme}", width=1240)
+        page = browser.new_page(viewport={"width": 1420, "height": 700}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}", width=1420)
         view = show_saved(page, run_report())
         view.get_by_role("radio", name="Graph", exact=True).click()
         view.locator(".et-node", has_text="check").last.click()
+        for _ in range(10):  # until all of it is in sight
+            view.get_by_role("separator", name="Height of the chart").press("ArrowDown")
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
-        page.screenshot(path=PICTURES / f"graph-{theme}.png", full_page=True, clip=_crop(view, 660))
+        page.screenshot(path=PICTURES / f"graph-{theme}.png", full_page=True, clip=_crop(view, 900))
         page.close()
 
 
@@ -255,7 +257,7 @@ def _crop(view: Locator, height: int) -> FloatRect:
 def film(lab: Lab, browser: Browser, theme: str) -> None:
     """Play the first demo, and film its view as it goes."""
     lab.wear(theme)
-    context = browser.new_context(viewport={"width": 1640, "height": 1100})
+    context = browser.new_context(viewport={"width": 1760, "height": 1100})
     source = ("%load_ext ensemble_notebook", "%ensemble demo report")
     path = write_notebook(lab.work / f"demo-{theme}.ipynb", *source)
     notebook = Notebook(context.new_page(), lab.url(path), path)
