@@ -8,6 +8,7 @@ from ensemble_notebook import Ensemble, RunInterrupted, RunStatus, ScriptedChatM
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.notebook.live.run_feed import find_feed
+from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 from tests.support.row_reader import read_rows
 
 LIMIT_S = 60
@@ -60,12 +61,10 @@ def held():
     held.goes_on.set()
 
 
-def wait_until_kept(handle):
-    feed = find_feed(handle.timeline.feed_id)
+def wait_until_painted():
     for thread in threading.enumerate():
         if thread.name == "ensemble-painter":
             thread.join(LIMIT_S)
-    return feed
 
 
 def test_w174_rows_of_a_started_run_come_while_it_goes_on(held):
@@ -81,7 +80,7 @@ def test_w174_rows_of_a_started_run_come_while_it_goes_on(held):
     held.goes_on.set()
     line.wait_for("held", "ok")
     output = handle.result(LIMIT_S)
-    wait_until_kept(handle)
+    wait_until_painted()
     assert not feed.is_live
     assert output.timeline is handle.timeline
 
@@ -107,6 +106,20 @@ def test_w174_replies_are_streamed_to_who_begins_to_watch(held):
     assert "".join(event.text for event in handle.events if type(event).__name__ == "LlmToken") == "Hello, all of you"
 
 
+def test_w174_where_nobody_reads_it_is_a_picture_of_how_far_the_run_is(held, monkeypatch):
+    monkeypatch.setattr("ensemble_notebook.notebook.live.timeline_widget.get_ipython", object)
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_DISPLAY", "static")
+    handle = Ensemble(tasks=[hold(held)], name="night").start()
+    assert held.began.wait(LIMIT_S)
+    bundle = handle.timeline._repr_mimebundle_()
+    assert "running when saved" in bundle["text/plain"]
+    assert TRACE_MIME not in bundle
+    held.goes_on.set()
+    handle.result(LIMIT_S)
+    wait_until_painted()
+    assert "completed" in handle.timeline._repr_mimebundle_()["text/plain"]
+
+
 def test_w174_a_run_that_is_over_has_the_timeline_of_its_output():
     handle = Ensemble(tasks=[Task.of("Do it", handler=lambda _: "done")]).start()
     output = handle.result(LIMIT_S)
@@ -121,6 +134,6 @@ def test_w174_a_map_is_followed_and_keeps_the_scores_of_its_result(held):
     feed = find_feed(handle.timeline.feed_id)
     held.goes_on.set()
     result = handle.result(timeout=LIMIT_S)
-    wait_until_kept(handle)
+    wait_until_painted()
     assert result.timeline is handle.timeline
     assert "is_done" in str(feed.messages.pack_snapshot()[0]["run"])

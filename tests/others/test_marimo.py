@@ -1,4 +1,4 @@
-"""Outputs in marimo: served as an app, and exported as pages and as notebooks."""
+"""Runs in marimo: live while they go on, served as an app, and exported as pages and as notebooks."""
 
 from __future__ import annotations
 

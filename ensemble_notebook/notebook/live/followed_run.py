@@ -7,19 +7,21 @@ in any frontend that shows widgets.
 from __future__ import annotations
 
 from concurrent.futures import wait
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ensemble_notebook.notebook.live.page_channel import find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed_of, keep_feed, keep_feed_of_started
 from ensemble_notebook.notebook.live.run_painter import INTERVAL_S, RunPainter
 from ensemble_notebook.notebook.live.timeline_widget import make_feed_bundle, make_timeline, show_run
-from ensemble_notebook.notebook.picture.static_picture import find_view
+from ensemble_notebook.notebook.picture.static_picture import find_view, make_interim_bundle, make_last_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
+    from ensemble_notebook.notebook.picture.html_table import Bundle
 
 
 def make_run_timeline(run: RunHandle, of_map: MapHandle | None = None) -> SelectableTimeline | None:
@@ -41,8 +43,12 @@ def make_run_timeline(run: RunHandle, of_map: MapHandle | None = None) -> Select
         keep_feed(run, feed)
         keep_feed_of_started(run.run_id, feed)
         painter.show(_FollowedRun(run, of_map, painter, feed))
-    shown = feed
-    return show_run(shown, lambda: make_feed_bundle(shown))
+    return show_run(feed, partial(_make_picture, feed))
+
+
+def _make_picture(feed: RunFeed) -> Bundle:
+    """For who executes a notebook without a reader: no page is going to ask how the run goes on."""
+    return make_interim_bundle(feed.messages) if feed.is_live else make_last_bundle(feed.messages)
 
 
 class _FollowedRun:

@@ -64,6 +64,11 @@ def has_reader(shell: InteractiveShell) -> bool:
     return bool(request.get("content", {}).get("allow_stdin"))
 
 
+def is_served_by_voila() -> bool:
+    """Whether voila runs the cells: without a reader, whose page comes once they are over, and keeps the kernel."""
+    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
+
+
 def can_answer(shell: InteractiveShell) -> bool:
     """Whether somebody is at the page or the terminal of this shell who can be asked for input."""
     if getattr(shell, "kernel", None) is not None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from comm import create_comm, get_comm_manager
 from IPython.core.getipython import get_ipython
 
+from ensemble_notebook.notebook.live.frontend import is_served_by_voila
 from ensemble_notebook.notebook.live.run_feed import Feed, RunFeed, find_feed, list_feeds
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ _unkept_lock: Final = threading.Lock()
 
 def begin_page_channels(shell: InteractiveShell) -> None:
     """Let pages connect, if this kernel can hear them beside a busy cell; a second time changes nothing."""
-    if shell not in _channels and has_subshells(shell):
+    if shell not in _channels and has_subshells(shell) and not is_served_by_voila():  # which has no notebook to connect
         channels = _channels[shell] = PageChannels(shell)
         channels.begin()
 

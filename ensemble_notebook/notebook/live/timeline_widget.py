@@ -15,7 +15,7 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
+from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode, is_served_by_voila
 from ensemble_notebook.notebook.live.page_channel import answer_at_once, begin_page_channels, find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed, take_feed_of_started
 from ensemble_notebook.notebook.live.run_selection import RowSelection, SelectableTimeline
@@ -174,12 +174,12 @@ def offer_tryouts(output: EnsembleOutput, feed: RunFeed, result: MapResult | Non
 
 
 def show_run(feed: RunFeed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PlainTimeline:
-    """What shows a feed here: a still picture where a notebook is executed without a reader.
+    """What shows a feed here: a still picture where a notebook is executed and nobody is going to see its kernel.
 
     No widget where a page does without: a widget has to be kept in the kernel and in the page.
     """
     shell = get_ipython()
-    if shell is not None and choose_display_mode(shell) is DisplayMode.STATIC:
+    if shell is not None and choose_display_mode(shell) is DisplayMode.STATIC and not is_served_by_voila():
         return PlainTimeline(feed, make_bundle)
     if shell is not None:
         begin_page_channels(shell)
