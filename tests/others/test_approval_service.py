@@ -55,9 +55,6 @@ if hasattr(service.llm, "function"):
     play = service.llm.function
     asked = []
     service.llm.function = lambda *given: (asked.append(1), play(*given))[1]
-else:  # a script counts turns in its process; a model knows them from the messages, before a restart and after
-    ((claim, script),) = service.llm.rules
-    service.llm.rules = [(claim, lambda messages: script[sum(each.type == "ai" for each in messages)])]
 
 def do_GET(self):
     body = str(len(asked if "asked" in globals() else service.llm.calls)).encode()

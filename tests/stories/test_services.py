@@ -20,7 +20,7 @@ import pytest
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
 GUIDE = Path(__file__).parents[2] / "docs" / "services.md"
-FILES = dict(re.findall(r"^```python\n# (\S+)\n(.+?)^```$", GUIDE.read_text(), flags=re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r"^```(?:python|yaml)\n# (\S+)\n(.+?)^```$", GUIDE.read_text(), flags=re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture
@@ -121,3 +121,65 @@ def test_the_script_says_how_far_it_is(folder: Path, server: OpenAIServer) -> No
     lines = done.stderr.splitlines()
     assert [line.split(":")[0] for line in lines] == ["1 of 3", "2 of 3", "3 of 3"]
     assert lines[-1] == "3 of 3: summary"
+
+
+CRON = re.findall(r"^```cron\n(.+?)\n```$", GUIDE.read_text(), flags=re.MULTILINE | re.DOTALL)[0]
+MORNING = "Three früh trains.\nOne late.\nNo fault."
+
+
+def run_as_cron(folder: Path, server: OpenAIServer) -> subprocess.CompletedProcess[str]:
+    """Run the command of the crontab as cron does: by sh, with no terminal, no locale, and hardly any variable."""
+    command = CRON.split(maxsplit=5)[5].replace("/srv/digest", str(folder))
+    kept = {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        env=kept | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+
+
+def test_c117_cron_runs_a_cell_each_morning_and_a_failure_leaves_the_last_answer(
+    folder: Path, server: OpenAIServer
+) -> None:
+    (folder / "log.txt").write_text("all trains ran früh", encoding="utf-8")
+    server.script(MORNING)
+    done = run_as_cron(folder, server)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "all trains ran früh" in server.requests[0].prompt
+    assert (folder / "digest.md").read_text(encoding="utf-8") == MORNING
+    assert "✓ completed · morning" in (folder / "last.txt").read_text(encoding="utf-8")
+    server.default = Answer.status(401, message="no such key")
+    done = run_as_cron(folder, server)
+    assert done.returncode == 1
+    assert "no such key" in done.stderr
+    assert (folder / "digest.md").read_text(encoding="utf-8") == MORNING
+
+
+SCHEDULED = """
+import threading
+from datetime import datetime
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
+from morning import scheduler, write_digest
+
+(job,) = scheduler.get_jobs()
+friday_noon = datetime(2026, 11, 27, 12, tzinfo=scheduler.timezone)
+print(job.trigger.get_next_fire_time(None, friday_noon).strftime("%A %H:%M"))
+scheduler.add_job(write_digest)  # now
+ended = lambda _: threading.Thread(target=scheduler.shutdown).start()
+scheduler.add_listener(ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+scheduler.start()
+"""
+
+
+def test_a_scheduler_runs_it_each_morning(folder: Path, server: OpenAIServer) -> None:
+    (folder / "log.txt").write_text("all trains ran")
+    server.script(MORNING)
+    command = [sys.executable, "-W", "error", "-c", SCHEDULED]
+    done = subprocess.run(command, cwd=folder, env=environment(server), capture_output=True, text=True, timeout=120)
+    assert done.stdout == "Monday 06:30\n", done.stderr
+    assert (folder / "digest.md").read_text() == MORNING
