@@ -216,7 +216,8 @@ class TaskStarted(Event):
         index: position in the plan, from 0; None for delegated work.
         total: number of tasks in the plan; None for delegated work.
         queued_s: seconds that the task was ready and waited for a free place.
-        label: of an item of a task with `for_each`: what a person calls it; empty where it has no name.
+        label: what a person calls an item of a task with `for_each`, or a prompt of a session; empty where it has no
+            name.
     """
 
     agent: str

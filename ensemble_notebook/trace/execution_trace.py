@@ -417,7 +417,7 @@ class ExecutionTrace(Pickled):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
-        """Read a trace that `save` or AgentEnsemble has written.
+        """Read a trace that `save` or AgentEnsemble has written, or a session of Claude Code or Codex.
 
         Args:
             path: of the file.

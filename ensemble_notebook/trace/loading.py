@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
+from ensemble_notebook.trace.session_files import find_sessions, is_session, read_sessions
 from ensemble_notebook.trace.store.families import FamilyPlace, list_by_family
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
@@ -177,8 +179,9 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
     """The tables of all runs in these places, by run. Those that are in several places are taken once.
 
     Args:
-        where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
-            of another store; a pattern such as ``"traces/**/*.trace.json"``; or a list of these.
+        where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json``, of a
+            session of a coding agent, of a folder of these, or of another store; a pattern such as
+            ``"traces/**/*.trace.json"``; or a list of these.
         wanted: which of these; of a store, no other one is read.
 
     Raises:
@@ -193,17 +196,23 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
     traces: dict[str, ExecutionTrace] = {}
     stored: dict[str, tuple[Path, RememberedRun]] = {}
     lines: dict[str, RunLine] = {}
+    loaded: list[ExecutionTrace] = []
+    sessions: list[Path] = []
     for path in paths:
         if places is None or _is_store(path):
             for run, line in _list_stored(path.absolute(), wanted):
                 if run.run_id not in lines:
                     stored[run.run_id] = path.absolute(), run
                     lines[run.run_id] = line
+        elif is_session(path):
+            sessions.append(path)
         else:
-            trace = ExecutionTrace.load(path)
-            if trace.run_id not in lines and trace.started_at is not None:
-                traces[trace.run_id] = trace
-                lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)
+            loaded.append(ExecutionTrace.load(path))
+    # Together, since a session that was resumed has lines of the older one.
+    for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions))):
+        if trace.run_id not in lines and trace.started_at is not None:
+            traces[trace.run_id] = trace
+            lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)
     chosen = wanted.choose(lines)
     by_store: dict[Path, list[RememberedRun]] = {}
     for path, run in (stored[run_id] for run_id in chosen if run_id in stored):
@@ -225,7 +234,7 @@ def _find_files(place: PathLike) -> Iterable[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        raise FileNotFoundError(f"{path} is a folder. Its traces: load_traces({str(path / '*.trace.json')!r}).")
+        return find_sessions(path)
     found = sorted(Path(each) for each in glob.glob(str(path), recursive=True))  # noqa: PTH207 - it may be absolute
     if not found:
         raise FileNotFoundError(f"There is no trace {str(place)!r}.")

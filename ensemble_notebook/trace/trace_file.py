@@ -20,9 +20,11 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.importers.agentensemble import import_events
+from ensemble_notebook.importers.coding_sessions.session_lines import tell_program
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.session_files import GZIP, read_session
 
 # --- Whether events from a file can be those of one run: in order, and each in its place (E71) ------------------------
 #
@@ -100,8 +102,6 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
-_GZIP: Final = b"\x1f\x8b"
-
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
@@ -137,7 +137,7 @@ def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
-    """The trace in a file, ours or AgentEnsemble's, which may be compressed (T95).
+    """The trace in a file, ours, AgentEnsemble's or a session of a coding agent, which may be compressed (T95, T111).
 
     Args:
         path: of the file.
@@ -149,12 +149,21 @@ def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
     """
     content = path.read_bytes()
     try:
-        content = gzip.decompress(content) if content[:2] == _GZIP else content
+        content = gzip.decompress(content) if content[:2] == GZIP else content
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceFormatError(
             f"{path} is no whole gzip file: {error}. If it was cut off, save the trace again."
         ) from error
-    document = _parse(content, path)
+    if (program := tell_program(content)) is not None:
+        events = read_session(path, content, program, run_id)
+        return SavedTrace(events=events, cost=None, prices=None, fold=TraceFold.from_events(events))
+    try:
+        document = _parse(content, path)
+    except TraceFormatError as error:
+        if path.suffix != ".jsonl":
+            raise
+        no_session = f"{path} is no session of Claude Code or Codex: none of its first lines is of one."
+        raise TraceFormatError(no_session) from error
     if run_id is not None:  # ids of its spans begin with it, and scores name it
         document = _parse(content.replace(document["ensembleId"].encode(), run_id.encode()), path)
     return _read_document(document, path)

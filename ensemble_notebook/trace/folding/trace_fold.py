@@ -383,9 +383,11 @@ class TraceFold(EventFold):
             self._note_worker(span, span.parent)
         # An item: what is planned has an index.
         if event.index is None and span.parent is not None and span.parent.item_count is not None:
-            span.item_of, span.title = span.parent.name, cut_words(clean_text(event.label))
+            span.item_of = span.parent.name
             if span.parent.items_done + span.parent.items_failed >= span.parent.item_count:  # all are done again
                 span.parent.items_done = span.parent.items_failed = 0
+        if event.label:
+            span.title = cut_words(clean_text(event.label))
         if self.task_noun.is_run:
             span.row = self._find_row(span)
         if span.nested_in is not None and span.delegation_id is None:

@@ -197,7 +197,8 @@ class _Reader:
         ]
         speaker = "System"
         if message.role == "user":
-            is_correction = span.kind is SpanKind.TURN
+            # What a session's model is told before another turn is no correction.
+            is_correction = span.kind is SpanKind.TURN and bool(span.attributes)
             speaker = "Correction" if is_correction else self._find_asker(task) or "Task"
         elif message.role == "assistant":
             speaker = span.agent or task.agent or "Model"
