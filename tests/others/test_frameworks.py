@@ -1,0 +1,98 @@
+"""Agents of other frameworks on a model of ours, with the instrumentations that there are: what their spans say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from tests.others.frameworks.table import FRAMEWORKS, Case, describe, find_keys
+from tests.others.venv import ROOT, Venv
+
+DOCUMENT: Final = ROOT / "docs" / "interop.md"
+HEAD: Final = """\
+## Frameworks
+
+What each framework says of the same agents in its spans, read off runs of {day} with a model that answers on loopback:
+an agent with a tool, one that hands over to another, two calls of a tool at once, a stream that its reader closes
+early, a model that refuses twice, a tool that raises. `make test-others FILES=tests/others/test_frameworks.py` runs
+them again, with the newest versions, and writes these tables. Keys are of the span's attributes; `a:b` is the key `b`
+in JSON that is the text of `a`.
+"""
+TOLD: Final = 5
+"""So many columns say where something stands."""
+TRIED: Final = [(name, each) for name, framework in FRAMEWORKS.items() for each in framework.instruments]
+
+_rows: dict[str, dict[str, str]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def write_table(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Write what was found into the document where that was asked for."""
+    yield
+    if request.config.getoption("--write-document") and len(_rows) == len(TRIED):
+        before, _, after = DOCUMENT.read_text().partition("## Frameworks\n")
+        rest = re.search(r"^## ", after, re.MULTILINE)
+        DOCUMENT.write_text(before + write_section() + (f"\n{after[rest.start() :]}" if rest else ""))
+
+
+def write_section() -> str:
+    """What is told, and where; then what happens."""
+    names = list(next(iter(_rows.values())))
+    parts = [HEAD.format(day=datetime.now(UTC).date().isoformat())]
+    for columns in (names[:TOLD], names[TOLD:]):
+        lines = [["spans of", *columns], ["---"] * (len(columns) + 1)]
+        lines += [[title, *(row[name] for name in columns)] for title, row in _rows.items()]
+        parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
+    return "\n".join(parts)
+
+
+@pytest.fixture(scope="module", params=TRIED, ids="-".join)
+def told(request: pytest.FixtureRequest, make_venv: Callable[..., Venv]) -> Mapping[str, Any]:
+    """All cases of one framework with one of its instrumentations."""
+    name, instrument = request.param
+    framework = FRAMEWORKS[name]
+    venv = make_venv(f"watched-{name}", *framework.packages)
+    module = f"tests.others.frameworks.{framework.module}"
+    written = venv.run("python", "-m", module, instrument, cwd=ROOT, **framework.environment)
+    cases: Mapping[str, Any] = json.loads(written.splitlines()[-1])  # some log to stdout before it
+    first, *others = dict.fromkeys([framework.packages[0].partition("[")[0], *framework.instruments[instrument]])
+    title = " with ".join(
+        [f"{first} {venv.versions[first]}", *(f"{each} {venv.versions[each]}" for each in others)][:2]
+    )
+    title += "".join(f" and {each} {venv.versions[each]}" for each in others[1:])
+    _rows[title] = describe(cases)
+    return cases
+
+
+def test_all_cases_come_to_their_ends(told: Mapping[str, Any]) -> None:
+    assert {name: each["requests"] for name, each in told.items() if name != "raises"} == {
+        "tool": [200, 200],
+        "handover": [200] * len(told["handover"]["requests"]),
+        "parallel": [200, 200],
+        "closed": [200],
+        "retry": [429, 500, 200],
+    }
+
+
+def test_tokens_of_model_calls_are_those_that_the_server_sent(told: Mapping[str, Any]) -> None:
+    for name in ("tool", "handover", "parallel", "retry"):
+        case = Case(told[name])
+        assert case.count_tokens(case.of("llm"))[0] == case.told["served"]
+
+
+def test_what_was_asked_and_said_is_there(told: Mapping[str, Any]) -> None:
+    attributes = [json.dumps(each["attributes"]) for each in told["tool"]["spans"]]
+    for text in (told["tool"]["question"], "It is 18 degrees.", "18 degrees in Paris"):
+        assert any(text in each for each in attributes)
+
+
+def test_spans_of_threads_are_below_what_began_them(told: Mapping[str, Any]) -> None:
+    case = Case(told["parallel"])
+    tools = [each for each in case.of("tool") if find_keys(each, "weather") or "weather" in each["name"]]
+    assert len(tools) == 2
+    assert all(case.parents(each) for each in tools)
