@@ -91,10 +91,12 @@ def test_a_cell_that_is_another_one_by_now_stays_and_the_new_one_comes_below_w11
     notebook.run_to_end(0, 1, 2)
     code = "text => jupyterapp.shell.currentWidget.content.model.cells.get(2).sharedModel.setSource(text)"
     mine = CELL.replace("tides", "waves")
-    notebook.page.evaluate(code, mine)
     _, editor = try_hard(notebook)
     editor.get_by_role("button", name="Put into the cell").click()
-    editor.get_by_role("button", name="Apply").click()
+    apply = editor.get_by_role("button", name="Apply")
+    apply.wait_for()
+    notebook.page.evaluate(code, mine)  # after the diff was shown, which is of the cell as it ran
+    apply.click()
     expect(editor.get_by_role("status").filter(has_text="stands below")).to_be_visible()
     assert source_of(notebook, 2) == mine
     assert source_of(notebook, 3) == CELL.rstrip("\n").replace(KIND, HARD)

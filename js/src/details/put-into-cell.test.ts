@@ -55,3 +55,22 @@ it("says that a notebook that can't be changed was not", async () => {
   await act(() => button(place, "Apply")?.click());
   expect(place.textContent).toContain("Nothing was written");
 });
+
+it("asks once while the kernel has not answered, and shows nothing of what it was asked before another call was made", async () => {
+  const place = document.createElement("div");
+  const heard: ((answer: SourceAnswer) => void)[] = [];
+  const show = (feed: string) => act(() => render(h(PutIntoCell, {
+    key: feed, view: { writeBelow: () => "changed" } as unknown as View, ask: (hear) => void heard.push(hear),
+  }), place));
+  const ask = () => act(() => place.querySelector("button")?.click());
+  await show("first");
+  await ask();
+  await ask();
+  expect(heard.length).toBe(1);
+  await show("second");
+  await act(() => heard[0]?.({ source: EDIT }));
+  expect(place.querySelector("section")).toBe(null);
+  await ask();
+  await act(() => heard[1]?.({ source: { ...EDIT, where: "of the second" } }));
+  expect(place.querySelector("h4")?.textContent).toContain("of the second");
+});
