@@ -41,6 +41,7 @@ MEASUREMENTS: Final = (
     "first_view",
     "timeline",
     "store",
+    "sessions",
 )
 
 

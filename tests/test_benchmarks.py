@@ -98,6 +98,7 @@ ROWS = [
     "tables of 40 spans made at first",
     "load 40 spans of one run",
     "bytes for each of 40 spans",
+    "load a session of 20 turns, CPU",
 ]
 
 
