@@ -13,10 +13,11 @@ from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, keep_feed
 from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts
-from ensemble_notebook.notebook.live.tryouts import read_parameters, unmask
+from ensemble_notebook.notebook.live.tryouts import Tryout, read_parameters, unmask
 from ensemble_notebook.notebook.picture.static_picture import make_messages
 from tests.support.told_view import ToldView
 
+LIMIT_S = 30
 SECRET = "sk-" + "a1B2c3D4e5F6" * 3
 
 
@@ -103,14 +104,52 @@ def test_a_fork_goes_by_the_feed_of_its_run_and_is_told_to_who_comes_later_w114(
     assert told["feed_id"] == fork["feed_id"]
 
 
-def test_a_fork_that_is_shown_as_over_is_put_into_the_cell_at_once_w114(view: View) -> None:
+class AwaitedEnd(threading.Event):
+    """Tells that somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.is_awaited.set()
+        return super().wait(timeout)
+
+
+def test_a_fork_that_is_shown_as_over_is_put_into_the_cell_at_once_w110(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result of the fork comes only once a person has asked for what it changed."""
+    is_over, end = AwaitedEnd(), Tryout.end
+
+    def end_late(tryout: Tryout, result: Any) -> None:
+        tryout.is_over = is_over
+        view_saw_end.set()
+        is_over.is_awaited.wait(LIMIT_S)
+        end(tryout, result)
+
+    view_saw_end = threading.Event()
+    monkeypatch.setattr(Tryout, "end", end_late)
     fork = view.ask(1, "began", act="fork", span_id=view.find_span("llm", "tell"), change={"reply": "Mine."})
+    assert view_saw_end.wait(LIMIT_S)
     feed: Any = find_feed(fork["feed_id"])
-    while feed.is_live:
-        threading.Event().wait(0.001)
+    assert not feed.is_live
     view.feed.receive(view, {"kind": "tryout", "number": 2, "act": "source", "feed_id": fork["feed_id"]})
     told = view.wait_for(lambda each: each if each.get("number") == 2 else None)
     assert "still going on" not in str(told)
+    assert told["source"]
+
+
+def test_a_fork_that_goes_on_has_nothing_to_put_into_the_cell_w110() -> None:
+    goes_on = threading.Event()
+    goes_on.set()
+    model = ScriptedChatModel.match({"Tell": lambda _: "Told." if goes_on.wait(LIMIT_S) else "Too late."})
+    tell = Task(description="Tell them", expected_output="A text", name="tell", llm=model)
+    view = View(Ensemble(tasks=[tell]).run())
+    goes_on.clear()
+    fork = view.ask(1, "began", act="fork", span_id=view.find_span("llm", "tell"))
+    assert "still going on: wait for its end" in view.ask(2, "error", act="source", feed_id=fork["feed_id"])
+    goes_on.set()
 
 
 @pytest.mark.parametrize("kind, name", [("tool", "tool_result"), ("task", "output")])
