@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.json_schema import find_kind
+from ensemble_notebook.domain.definitions.json_schema import find_kind, follow_reference
 from ensemble_notebook.domain.outputs.secrets import MASK, mask, mask_named
 from ensemble_notebook.domain.value_text import mend_text, read_json
 from ensemble_notebook.engine.agent.tool_arguments import check_given_arguments
@@ -21,7 +21,6 @@ LONGEST_TEXTS: Final = 200_000
 LONGEST_LINE: Final = 80
 LONGEST_ABOUT: Final = 300
 MOST_FIELDS: Final = 100
-MOST_REFERENCES: Final = 20
 _KINDS: Final = {"string": "text", "integer": "number", "number": "number"}
 _SCALARS: Final = (str, int, float, bool)
 
@@ -65,13 +64,7 @@ def _list_fields(arguments: Mapping[str, Any], parameters: Mapping[str, Any]) ->
 
 def _find_kind(schema: Any, root: Mapping[str, Any], value: Any) -> tuple[str, dict[str, Any]]:
     """What a field takes, and of an enumeration its values by how they are written."""
-    try:
-        found = find_kind(schema, root)
-    except RecursionError:  # a schema that is nothing but itself
-        return "json", {}
-    for _ in range(MOST_REFERENCES):
-        if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
-            schema = root.get("$defs", {}).get(reference.rpartition("/")[2])
+    found, schema = find_kind(schema, root), follow_reference(schema, root)
     members = [True, False] if found == "boolean" else schema.get("enum") if isinstance(schema, Mapping) else None
     if isinstance(members, list) and members and all(isinstance(each, _SCALARS) for each in members):
         choices = {_write(each, "choice"): each for each in members}

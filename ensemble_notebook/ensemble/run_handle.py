@@ -37,6 +37,7 @@ from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_services import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls
+from ensemble_notebook.ensemble.earlier_runs.claims import release_here
 from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun, ForkedTasks
 from ensemble_notebook.ensemble.earlier_runs.remembering import (
     begin_remembering,
@@ -581,6 +582,7 @@ class RunHandle(SuggestsNames):
             return is_first
 
     def _reach_end(self) -> None:
+        release_here(self.run_id)
         with _lock:
             self._is_over = True
         if self._over is not None:

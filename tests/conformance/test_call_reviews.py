@@ -446,6 +446,35 @@ def test_e124_two_that_answer_at_once_have_the_call_made_once() -> None:
     assert all("answered already: 'approve' by p" in each for each in errors)
 
 
+@pytest.mark.usefixtures("kept")
+def test_e124_two_that_go_on_at_once_without_answers_have_the_call_made_once() -> None:
+    till = Till()
+    ensemble = team(till, pay("A"))
+    ensemble.tasks[0].agent.llm.replies = [Fail(401)]
+    with pytest.raises(TaskExecutionError) as failed:
+        ensemble.run()
+    asked, errors, start = threading.Event(), list[str](), threading.Barrier(4)
+
+    def answer(_: ReviewRequest) -> ReviewDecision:  # not before the others have been refused
+        assert asked.wait(60)
+        return ReviewDecision.approve()
+
+    def go_on() -> None:
+        start.wait()
+        try:
+            ensemble.run(resume=failed.value.output, review_handler=answer)
+        except ValidationError as error:
+            errors.append(str(error))
+            if len(errors) == 3:
+                asked.set()
+
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(4):
+            threads.submit(go_on)
+    assert till.paid == [("A", 5)]
+    assert all("is resumed already" in each for each in errors)
+
+
 SHOP = """
 import json, sys
 from pathlib import Path

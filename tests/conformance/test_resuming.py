@@ -527,8 +527,11 @@ def test_c33_call_of_which_no_end_is_known_is_not_repeated_where_nobody_can_be_a
         assert stopped.run_id in str(refused.value)
     with pytest.raises(ValidationError, match="redo"):
         ensemble.start(resume=stopped, redo=["other"])
+    till.begun.clear()
+    handle = ensemble.start(resume=stopped, redo=["charge"])
+    assert till.begun.wait(60)  # before the first call may end, and have its answer known
     till.go.set()
-    output = ensemble.run(resume=stopped, redo=["charge"])
+    output = handle.result()
     assert output.raw == "Paid."
     assert outcomes(output) == [("charge", "ok", "success")]
     till.end()
@@ -960,6 +963,26 @@ def test_c33_run_with_which_another_one_goes_on_is_refused_unless_anyway() -> No
         with pytest.raises(ValidationError, match=f"run {handle.run_id} in this process .* anyway=True") as refused:
             ensemble.start(resume=resume)
         assert f"Run {stopped.run_id} is resumed already" in str(refused.value)
+    other = ensemble.start(resume=stopped, anyway=True)
+    rest.go.set()
+    assert (handle.result().raw, other.result().raw) == ("done", "done")
+    assert ensemble.run(resume=stopped).raw == "done"  # they are over
+
+
+def test_c33_with_the_store_off_one_run_of_this_process_goes_on_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    rest = Rest()
+    ensemble = rest.make()
+    stopped = fail(ensemble)
+    rest.is_broken = False
+    handle = ensemble.start(resume=stopped)
+    assert rest.begun.wait(60)
+    refusal = f"Run {stopped.run_id} is resumed already: run {handle.run_id} in this process .* anyway=True"
+    with pytest.raises(ValidationError, match=refusal):
+        ensemble.start(resume=stopped)
+    monkeypatch.delenv("ENSEMBLE_NOTEBOOK_STORE")  # that it goes on is known where a store has been switched on since
+    with pytest.raises(ValidationError, match=refusal):
+        ensemble.run(resume=stopped)
     other = ensemble.start(resume=stopped, anyway=True)
     rest.go.set()
     assert (handle.result().raw, other.result().raw) == ("done", "done")

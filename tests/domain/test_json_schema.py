@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema_rs import validator_for
 
 from ensemble_notebook import Task, ValidationError
-from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
+from ensemble_notebook.domain.definitions.json_schema import find_kind, find_schema_faults
 
 
 def made_of(field: Any, **fields: Any) -> dict[str, Any]:
@@ -109,3 +109,27 @@ def test_a_faulty_schema_is_refused_where_it_is_declared() -> None:
         Task(description="x", output_type=made_of({"enum": [], "pattern": "x"}, required=["a"]))
     told = "Task output_type is a JSON schema with a mistake: at properties.a.enum, no value fits 'enum'. Change it."
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    "schema, kind",
+    [
+        ({"$ref": "#/$defs/Far"}, "integer"),
+        ({"$ref": "#/$defs/Itself"}, None),
+        ({"$ref": "#/$defs/There"}, None),
+        ({"anyOf": [{"$ref": "#/$defs/Choice"}, {"type": "null"}]}, None),
+        ({"$ref": "#/$defs/Tree"}, "object"),
+        ({"$ref": "#/$defs/Nowhere"}, None),
+    ],
+)
+def test_the_kind_of_a_schema_that_leads_to_itself_is_found_or_none(schema: dict[str, Any], kind: str | None) -> None:
+    definitions = {
+        "Far": {"$ref": "#/$defs/Near"},
+        "Near": {"type": "integer"},
+        "Itself": {"$ref": "#/$defs/Itself"},
+        "There": {"$ref": "#/$defs/Back"},
+        "Back": {"$ref": "#/$defs/There"},
+        "Choice": {"anyOf": [{"$ref": "#/$defs/Choice"}, {"type": "string"}]},
+        "Tree": {"type": "object", "properties": {"child": {"$ref": "#/$defs/Tree"}}},
+    }
+    assert find_kind(schema, {"$defs": definitions}) == kind

@@ -90,16 +90,31 @@ def find_kind(schema: Any, root: Mapping[str, Any]) -> str | None:
         ``"string"``, ``"integer"`` and so on; ``"null"`` where it is nothing else; None where it may be of several
         types, or none is told.
     """
-    if not isinstance(schema, Mapping):
+    return _find_kind(schema, root, ())
+
+
+def follow_reference(schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema that a reference leads to, also over others; None where it leads nowhere, or to itself."""
+    seen = set[str]()
+    while isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        if reference in seen:
+            return None
+        seen.add(reference)
+        schema = root.get("$defs", {}).get(reference.rpartition("/")[2])
+    return schema
+
+
+def _find_kind(schema: Any, root: Mapping[str, Any], around: tuple[Any, ...]) -> str | None:
+    schema = follow_reference(schema, root)
+    if not isinstance(schema, Mapping) or any(each is schema for each in around):  # a choice of which it is one itself
         return None
-    if isinstance(reference := schema.get("$ref"), str):
-        return find_kind(root.get("$defs", {}).get(reference.rpartition("/")[2]), root)
+    around = *around, schema
     if "type" not in schema and ("enum" in schema or "const" in schema):
         members = schema.get("enum", [schema.get("const")])
         return "string" if all(isinstance(each, str | None) for each in members) else None
     given = schema.get("type")
     kinds: set[str | None] = {given} if isinstance(given, str) else set(given or ())
-    kinds |= {find_kind(each, root) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))}
+    kinds |= {_find_kind(each, root, around) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))}
     found = kinds - {"null"}
     if found == {"integer", "number"}:
         return "number"

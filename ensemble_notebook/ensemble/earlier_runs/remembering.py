@@ -22,6 +22,7 @@ from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_lifecycle import list_causes
+from ensemble_notebook.ensemble.earlier_runs.claims import claim_here
 from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
 from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument, RunJournal
 from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -46,6 +47,8 @@ def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: C
     Raises:
         ValidationError: another run goes on with the one that it resumes, and it is not to do so `anyway`.
     """
+    if spec.resumed_from is not None:
+        claim_here(spec.resumed_from, run_id, clock.now(), is_only=not setting.anyway)
     store, origin = RunStore.find(), setting.origin
     if store is None:
         return None

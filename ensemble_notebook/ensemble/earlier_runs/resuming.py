@@ -14,6 +14,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls, list_reviewed_tools
+from ensemble_notebook.ensemble.earlier_runs.claims import check_unclaimed_here
 from ensemble_notebook.ensemble.earlier_runs.continuing import find_run
 from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin, find_origin
 from ensemble_notebook.ensemble.earlier_runs.forking import find_redeclared
@@ -151,8 +152,10 @@ class ResumedRun:
         Raises:
             ValidationError: another run goes on with this one, or there are other calls, and nobody can be asked.
         """
-        if not anyway and self.live is None:
-            RunStore.open().check_unclaimed(self.run.run_id)
+        if not anyway:
+            if self.live is None:
+                RunStore.open().check_unclaimed(self.run.run_id)
+            check_unclaimed_here(self.run.run_id)
         self.answers.redone = frozenset(redo)
         # The paths of the tasks that were done: one of another name is not kept by its result. In a map, whose tasks
         # are rows, those inside have results; the name of a row may have slashes, too.

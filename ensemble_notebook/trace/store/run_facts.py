@@ -17,6 +17,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, Run
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
+from ensemble_notebook.errors import ValidationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,18 @@ def name_owner(description: str) -> str:
         return "this process"
     place = "" if known.get("host") == platform.node() else f" on {known.get('host')}"
     return f"process {known.get('pid')}{place}"
+
+
+def make_claim_error(
+    resumed_id: str, run_id: str, owner: str, origin: RunOrigin | None, since: datetime
+) -> ValidationError:
+    """The error of a run that would go on where another one does so already: says which, and where."""
+    cell = "" if origin is None else ", ".join(filter(None, (origin.cell, origin.notebook)))
+    where = f"{name_owner(owner)}, {cell}" if cell else name_owner(owner)
+    return ValidationError(
+        f"Run {resumed_id} is resumed already: run {run_id} in {where} has gone on with it since "
+        f"{since:%H:%M:%S} UTC, and both would pay for the rest. Wait for its end, or resume with anyway=True."
+    )
 
 
 def is_alive(description: str, seen_at: float) -> bool:

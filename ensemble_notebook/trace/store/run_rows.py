@@ -16,11 +16,10 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.value_text import format_instant
-from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
 from ensemble_notebook.trace.codec.records import read_groups, read_value, write_events, write_plain, write_record
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, is_alive, name_owner
+from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, is_alive, make_claim_error
 from ensemble_notebook.trace.store.run_writer import (
     FinishedTask,
     MakeDocument,
@@ -328,14 +327,7 @@ def check_unclaimed(connection: sqlite3.Connection, run_id: str) -> None:
     for owner, seen_at, text in rows:
         facts = read_value(json.loads(text), RunFacts)
         if facts.resumed_from == run_id and is_alive(owner, seen_at):
-            origin = facts.origin
-            cell = "" if origin is None else ", ".join(filter(None, (origin.cell, origin.notebook)))
-            where = f"{name_owner(owner)}, {cell}" if cell else name_owner(owner)
-            raise ValidationError(
-                f"Run {run_id} is resumed already: run {facts.run_id} in {where} has gone on with it since "
-                f"{facts.started_at:%H:%M:%S} UTC, and both would pay for the rest. Wait for its end, or resume with "
-                f"anyway=True."
-            )
+            raise make_claim_error(run_id, facts.run_id, owner, facts.origin, facts.started_at)
 
 
 def begin_resuming(connection: sqlite3.Connection, facts: RunFacts, *, is_only: bool) -> None:
