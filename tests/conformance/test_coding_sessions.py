@@ -57,6 +57,7 @@ def test_t111_a_session_of_claude_code_is_a_run(tides: ExecutionTrace) -> None:
         "Use zoneinfo instead. [image…",
         "Write the line for the…",
     ]
+    assert [task.span.depends_on for task in tides.tasks] == [(), ("prompt_1",), ("prompt_2",)]
     assert [task.span.status for task in tides.tasks] == [SpanStatus.CANCELLED, SpanStatus.OK, SpanStatus.OK]
     assert tides.tasks[1].output == "The table uses zoneinfo now, and all 12 tests pass."
     assert tides.duration is not None

@@ -28,6 +28,7 @@ from ensemble_notebook.importers.coding_sessions.session_lines import (
     Plain,
     Program,
     describe_block,
+    find_first_moment,
     join_texts,
     read_blocks,
     read_count,
@@ -41,6 +42,7 @@ _INTERRUPTED: Final = "[Request interrupted by user"
 _DECLINED: Final = ("The user doesn't want to proceed with this tool use", "The user doesn't want to take this action")
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """Fields of the lines that name a session, the strongest first."""
+_LONGEST_DELAY_S: Final = 86_400.0
 _SUB_AGENT: Final = "sub-agent"
 _COMMON: Final = frozenset(
     [
@@ -106,7 +108,8 @@ class _Reader:
         talk = Conversation(Program.CLAUDE_CODE)
         fresh = [each for each, repeated in zip(own, is_repeated, strict=True) if not repeated]
         self._fill(talk, fresh)
-        session = Session(find_session_id(self._main) or self._main.name, self._find_title(), "anthropic", self._inputs)
+        session_id, opened_at = find_session_id(self._main) or self._main.name, find_first_moment(self._main.rows)
+        session = Session(session_id, self._find_title(), "anthropic", self._inputs, opened_at)
         session.prompts, session.earlier = talk.prompts, flatten(before.prompts)
         if sum(is_repeated) and talk.prompts:
             said = f"{sum(is_repeated)} lines are those of an older session, and count there."
@@ -166,9 +169,7 @@ class _Reader:
                 self._titles[kind] = read_text(row.get(_TITLES[kind])) or self._titles.get(kind, "")
                 continue
             if moment is None:  # lines before the first that has a time: the program sets itself up
-                moment = next(filter(None, map(read_moment, self._main.rows)), None)
-                if moment is None:
-                    continue
+                moment = find_first_moment(self._main.rows)
             at = self._at = talk.move_to(moment) if "timestamp" in row else moment
             self._note_inputs(row)
             if kind == "user":
@@ -177,7 +178,7 @@ class _Reader:
                 self._read_assistant(talk, row, at, replies)
             elif kind == "system" and row.get("subtype") == "api_error":
                 delay = row.get("retryInMs")
-                delay_s = delay / 1000 if isinstance(delay, int | float) and delay >= 0 else 0.0
+                delay_s = min(delay / 1000, _LONGEST_DELAY_S) if isinstance(delay, int | float) and delay >= 0 else 0.0
                 talk.add_failure(_read_failure(row.get("error"), at, delay_s))
             elif kind == "progress" and self._note_caller(row):
                 pass  # a copy of what the sub-agent's own lines tell

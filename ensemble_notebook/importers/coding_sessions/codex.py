@@ -28,6 +28,7 @@ from ensemble_notebook.importers.coding_sessions.session_lines import (
     Lines,
     Plain,
     Program,
+    find_first_moment,
     join_texts,
     read_blocks,
     read_count,
@@ -72,6 +73,7 @@ def read_session(main: Lines, agents: Sequence[Lines], seen: set[str]) -> Sessio
         reader.title,
         read_text(meta.get("model_provider")) or "openai",
         {name: value for name, value in told.items() if isinstance(value, str) and value},
+        find_first_moment(main.rows),
         system_prompt=read_text(read_plain(meta.get("base_instructions")).get("text"))
         or read_text(meta.get("instructions")),
     )
@@ -163,7 +165,7 @@ class _Reader:
     def _read_item(self, talk: Conversation, item: Plain, at: datetime) -> None:
         kind = read_text(item.get("type"))
         call_id = read_text(item.get("call_id")) or read_text(item.get("id"))
-        if kind == "message" and item.get("role") in _INPUT:
+        if kind == "message" and read_text(item.get("role")) in _INPUT:
             text = join_texts(read_blocks(item.get("content")))
             if item.get("role") == "user" and not _is_context(text):
                 talk.ask(text, at, title=text)

@@ -99,6 +99,7 @@ class Session:
     """A session as a whole.
 
     Attributes:
+        opened_at: the time of its first line that has one.
         earlier: what its file repeats of an older session, which counts there.
         beside: what sub-agents did that went on after the call which began it, or whose call is not known.
     """
@@ -107,6 +108,7 @@ class Session:
     name: str | None
     provider: str | None
     inputs: dict[str, str]
+    opened_at: datetime
     system_prompt: str = ""
     prompts: list[Prompt] = field(default_factory=list)
     beside: list[Prompt] = field(default_factory=list)

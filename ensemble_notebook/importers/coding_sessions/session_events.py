@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
@@ -23,15 +23,12 @@ from ensemble_notebook.errors import RecordedError, make_recorded_error
 from ensemble_notebook.importers.coding_sessions.session import Call, Failure, Prompt, Reply, Session, make_tool_call
 from ensemble_notebook.importers.event_list import EventList
 
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _NOTHING_USED: Final = TokenUsage(input_tokens=0, output_tokens=0)
 
 
 def to_events(session: Session) -> tuple[ev.Event, ...]:
-    """The events that such a run would have had, in order.
-
-    Raises:
-        ValueError: nothing in the session has a time.
-    """
+    """The events that such a run would have had, in order."""
     return _Teller(session).tell()
 
 
@@ -43,11 +40,11 @@ class _Teller:
         moments = [each.at for each in session.notes]
         for prompt in (*session.prompts, *session.beside):
             moments += [prompt.started_at, _find_end(prompt)]
-        if not moments:
-            raise ValueError("no line of it has a time")
+        moments = moments or [session.opened_at]
         self._end = max(moments)
         self._events = EventList(session.run_id, min(moments))
         self._names: Counter[str] = Counter()
+        self._last_end = _NEVER
 
     def tell(self) -> tuple[ev.Event, ...]:
         """All events."""
@@ -90,10 +87,20 @@ class _Teller:
         """A task; gives its output, None where it has none."""
         events, start, end = self._events, prompt.started_at, _find_end(prompt)
         kind = "prompt" if facts["index"] is not None else "sub_agent"
+        # Prompts of a session follow one another: a person reads the answer before the next one.
+        after = (f"prompt_{self._names[kind]}",) if kind == "prompt" and self._last_end <= start else ()
+        if kind == "prompt":
+            self._last_end = end
         self._names[kind] += 1
         span = {"span_id": events.make_id(), "parent_id": parent_id, "task": f"{kind}_{self._names[kind]}"}
         agent, text = prompt.agent, prompt.text
-        asked: dict[str, Any] = {"agent": agent, "description": text, "label": prompt.title, "queued_s": 0.0}
+        asked: dict[str, Any] = {
+            "agent": agent,
+            "description": text,
+            "label": prompt.title,
+            "queued_s": 0.0,
+            "depends_on": after,
+        }
         events.add(ev.TaskStarted, start, **span, **asked, **facts)
         told: dict[str, Any] = {"system_prompt": "", "earlier": ()}
         if is_first:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,6 +17,7 @@ _LONGEST_NOTE: Final = 2_000
 _LOOKED_AT: Final = 20
 """Lines in which a file has to say whose it is."""
 _CODEX_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_TOO_MANY: Final = 10**12
 _NOTHING: Final[Plain] = {}
 
 
@@ -62,12 +63,12 @@ def tell_program(content: bytes) -> Program | None:
 
 
 def _tell_row(row: Plain) -> Program | None:
-    kind = row.get("type")
+    kind = read_text(row.get("type"))
     if kind in _CODEX_TYPES and isinstance(row.get("payload"), dict):
         return Program.CODEX
-    if kind is None and {"id", "timestamp", "instructions"} <= row.keys():  # the first version of Codex in Rust
+    if not kind and {"id", "timestamp", "instructions"} <= row.keys():  # the first version of Codex in Rust
         return Program.CODEX
-    if isinstance(kind, str) and ("sessionId" in row or "leafUuid" in row or {"messageId", "snapshot"} <= row.keys()):
+    if kind and ("sessionId" in row or "leafUuid" in row or {"messageId", "snapshot"} <= row.keys()):
         return Program.CLAUDE_CODE
     return None
 
@@ -113,8 +114,8 @@ def read_blocks(value: object) -> Iterator[Plain]:
 
 
 def read_count(value: object) -> int | None:
-    """A number of tokens; None where it is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """A number of tokens; None where it is none that could be."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _TOO_MANY else None
 
 
 def read_moment(row: Plain) -> datetime | None:
@@ -131,6 +132,15 @@ def read_moment(row: Plain) -> datetime | None:
         return parse_instant(text)  # with more digits than the quick way takes
     except (ValueError, OverflowError):
         return None
+
+
+def find_first_moment(rows: Iterable[Plain]) -> datetime:
+    """The time of the first line that has one.
+
+    Raises:
+        StopIteration: none has.
+    """
+    return next(each for each in map(read_moment, rows) if each is not None)
 
 
 def write_note(kind: str, value: object) -> str:
