@@ -16,6 +16,7 @@ from typing import Final
 from PIL import Image, ImageOps
 from playwright.sync_api import Browser, FloatRect, Locator, sync_playwright
 
+from ensemble_notebook import ExecutionTrace
 from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
@@ -23,6 +24,7 @@ from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_
 from tests.browser.scans import save_scans
 from tests.browser.scenes import run_report, show_saved
 from tests.browser.tables import cell_at, show_table
+from tests.support.session_files import write_tide_session
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 
@@ -101,6 +103,7 @@ def main() -> None:
             draw_grid(browser, theme)
             draw_scans(browser, theme)
             draw_graph(browser, theme)
+            draw_session(browser, theme)
             draw_agents(browser, theme)
             draw_comparison(browser, theme)
             draw_playhead(browser, theme)
@@ -183,6 +186,20 @@ def draw_graph(browser: Browser, theme: str) -> None:
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
         page.screenshot(path=PICTURES / f"graph-{theme}.png", full_page=True, clip=_crop(view, 900))
+        page.close()
+
+
+def draw_session(browser: Browser, theme: str) -> None:
+    """Photograph a session of a coding agent."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = ExecutionTrace.load(write_tide_session(Path(folder)))
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}", width=WIDTH)
+        view = show_saved(page, trace)
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"session-{theme}.png", full_page=True, clip=_crop(view, 400))
         page.close()
 
 
