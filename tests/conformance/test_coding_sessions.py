@@ -54,7 +54,7 @@ def test_t111_a_session_of_claude_code_is_a_run(tides: ExecutionTrace) -> None:
     assert tides.inputs == {"folder": "/home/dev/tides", "branch": "main", "version": "2.1.200"}
     assert [task.span.title for task in tides.tasks] == [
         "Find out why the tide table is…",
-        "Use zoneinfo instead. [image…",
+        "Use zoneinfo instead.",
         "Write the line for the…",
     ]
     assert [task.span.depends_on for task in tides.tasks] == [(), ("prompt_1",), ("prompt_2",)]
@@ -118,6 +118,14 @@ def test_t111_a_session_of_codex_is_a_run(codex: ExecutionTrace) -> None:
     assert "System: You are a coding agent." in said
     assert [each.reasoning for each in codex.messages() if each.reasoning] == ["**Looking at the code**"]
     assert set(codex.frames.llm_calls.model) == {"gpt-5.1-codex"}
+
+
+def test_t111_what_codex_tells_in_events_alone_is_said_all_the_same(tmp_path: Path) -> None:
+    session = CodexSession()
+    session.add("event_msg", 1, type="user_message", message="Look around.")
+    session.add("event_msg", 5, type="agent_message", message="Nothing here.")
+    trace = ExecutionTrace.load(session.write(tmp_path / "rollout.jsonl"))
+    assert (trace.tasks[0].description, trace.tasks[0].output) == ("Look around.", "Nothing here.")
 
 
 def test_t111_a_session_of_the_first_codex_has_no_envelopes(tmp_path: Path) -> None:

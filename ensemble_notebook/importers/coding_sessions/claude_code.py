@@ -189,9 +189,9 @@ class _Reader:
         talk.finish()
 
     def _read_user(self, talk: Conversation, row: Plain, at: datetime) -> None:
-        told = read_plain(row.get("toolUseResult"))
+        told, message = read_plain(row.get("toolUseResult")), read_plain(row.get("message"))
         texts: list[str] = []
-        for block in read_blocks(read_plain(row.get("message")).get("content")):
+        for block in read_blocks(message.get("content")):
             if block.get("type") != "tool_result":
                 texts.append(describe_block(block))
                 continue
@@ -210,7 +210,8 @@ class _Reader:
             talk.tell(text, at)
         else:
             # What a command of the program writes is no words of a person.
-            talk.ask(text, at, title="" if text.startswith("<") else text)
+            said = " ".join(read_text(each.get("text")) for each in read_blocks(message.get("content")))
+            talk.ask(text, at, title="" if text.startswith("<") else said)
 
     def _read_assistant(self, talk: Conversation, row: Plain, at: datetime, replies: dict[str, Reply]) -> None:
         message = read_plain(row.get("message"))

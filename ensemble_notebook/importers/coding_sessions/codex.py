@@ -205,8 +205,10 @@ class _Reader:
 
     def _read_event(self, talk: Conversation, event: Plain, at: datetime) -> None:
         kind = read_text(event.get("type"))
-        text = read_text(event.get(_MIRRORS.get(kind, "message")))
-        if kind in ("task_started", "turn_started"):
+        text = read_text(event.get("message"))
+        if kind in _MIRRORS:
+            self._read_mirror(talk, kind, read_text(event.get(_MIRRORS[kind])), at)
+        elif kind in ("task_started", "turn_started"):
             self.context_window = read_count(event.get("model_context_window")) or self.context_window
         elif kind in ("task_complete", "turn_complete"):
             if talk.prompts:
@@ -224,8 +226,22 @@ class _Reader:
             self._reply = None
         elif kind == "thread_name_updated" and (name := read_text(event.get("thread_name"))):
             self.title = name
-        elif kind not in _MIRRORS or _squeeze(text) not in self._mirrored:
+        else:
             talk.notes.append(Note(at, write_note(kind or "event", event)))
+
+    def _read_mirror(self, talk: Conversation, kind: str, text: str, at: datetime) -> None:
+        """What an item says as well, as a rule; where none does, it is said here alone."""
+        if _squeeze(text) in self._mirrored:
+            return
+        if kind == "user_message":
+            talk.ask(text, at, title=text)
+            self._reply = None
+            return
+        reply = self._continue_reply(talk, at)
+        if kind == "agent_message":
+            reply.text = "\n".join(filter(None, [reply.text, text]))
+        else:
+            reply.reasoning = "\n".join(filter(None, [reply.reasoning, text]))
 
     def _count(self, talk: Conversation, info: Plain, at: datetime) -> None:
         """Book what the count has grown by on the last reply; a count that shrank began anew."""
