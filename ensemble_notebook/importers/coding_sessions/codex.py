@@ -55,13 +55,12 @@ def find_ids(lines: Lines) -> tuple[str, str | None]:
     return (parent, own) if parent else (own, None)
 
 
-def read_session(main: Lines, agents: Sequence[Lines], seen: set[str]) -> Session:
+def read_session(main: Lines, agents: Sequence[Lines]) -> Session:
     """The session in a file, with what its sub-agents did.
 
     Args:
         main: its own file.
         agents: files of its sub-agents.
-        seen: for what several files have; a fork says itself what it repeats.
     """
     reader = _Reader(main, Program.CODEX)
     reader.read()
@@ -91,7 +90,6 @@ def read_session(main: Lines, agents: Sequence[Lines], seen: set[str]) -> Sessio
         # The call that begins a sub-agent does not wait for it.
         session.beside += worker.talk.prompts
         session.notes += worker.talk.notes
-    seen.add(session.run_id)
     return session
 
 

@@ -79,8 +79,10 @@ def import_sessions(files: Iterable[SessionFile], run_id: str | None = None) -> 
 
 def _read(parts: Sequence[SessionFile], seen: set[str]) -> Session:
     main, *others = (each.lines for each in parts)
-    read = codex.read_session if main.program is Program.CODEX else claude_code.read_session
-    session = read(main, others, seen)
+    if main.program is Program.CODEX:  # a fork says itself what it repeats
+        session = codex.read_session(main, others)
+    else:
+        session = claude_code.read_session(main, others, seen)
     for lines in (main, *others):
         moments = [each for each in map(read_moment, lines.rows) if each is not None]
         if not moments:
