@@ -473,12 +473,16 @@ class LlmAttemptEnded(Event):
         status: OK, ERROR or CANCELLED.
         usage: its tokens.
         error: the exception, if it failed.
+        cost: in dollars, where whoever made the request has told it; None: it has the price of its tokens.
+        cost_source: who told it.
     """
 
     attempt: int
     status: SpanStatus
     usage: TokenUsage
     error: BaseException | None = None
+    cost: Decimal | None = None
+    cost_source: str | None = None
 
 
 @event
@@ -783,6 +787,11 @@ class WaitEnded(Event):
 @event
 class RateLimitWaited(WaitEnded):
     """A wait for a rate limit is over; an ERROR if it would have taken longer than the limit's `wait_timeout`."""
+
+
+@event
+class TimesMoved(Event):
+    """A time of this span, of another framework, was moved: it ran back, or left the span around it."""
 
 
 @event

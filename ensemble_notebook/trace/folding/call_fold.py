@@ -216,6 +216,8 @@ class CallFold(EventFold):
     @on_open(ev.LlmAttemptEnded)
     def _on_attempt_ended(self, event: ev.LlmAttemptEnded, span: Span) -> None:
         self.tree.end(event, span, event.status, summarize_error(event.error))
+        if event.cost is not None:
+            span.cost, span.cost_source = event.cost, clean_text(event.cost_source or "")
         self._add_usage(span, event.usage)
         if (call := span.parent) is not None:
             call.latency_ms = span.duration_ms
@@ -289,6 +291,8 @@ class CallFold(EventFold):
 
     def _set_price(self, attempt: Span, model: str, usage: TokenUsage) -> bool:
         """Price an attempt. Gives False where the price under this name is unknown, and nothing changed."""
+        if attempt.cost_source is not None:  # whoever made it has said what it cost
+            return False
         at = attempt.end_time or attempt.start_time
         if self._prices is not None:
             price = self._prices.get(attempt.span_id)

@@ -214,17 +214,17 @@ def _mark_inside(parent: Span, children: Sequence[Span]) -> None:
         end_ms = child.end_ms or 0.0
         child.critical, child.slack_ms = parent.critical, round(end_ms + parent.slack_ms - end_ms, 6)
         return
-    children = sorted(children, key=lambda each: each.seq)
-    seqs = [each.seq for each in children]
-    by_end = sorted(children, key=lambda each: each.end_seq or 0)
-    end_seqs = [each.end_seq or 0 for each in by_end]
+    children = sorted(children, key=_find_start)
+    starts = [_find_start(each) for each in children]
+    by_end = sorted(children, key=_find_end)
+    ends = [_find_end(each) for each in by_end]
     last_ms = max(each.end_ms or 0.0 for each in children)
     # latest_ms[i]: how late everything that was over when the i-th or a later child started could have ended
     latest_ms = [last_ms + parent.slack_ms] * (len(children) + 1)
     for index in range(len(children) - 1, -1, -1):
         child = children[index]
-        child.slack_ms = round(latest_ms[bisect_right(seqs, child.end_seq or 0)] - (child.end_ms or 0.0), 6)
-        held_up = bisect_left(end_seqs, child.seq)
+        child.slack_ms = round(latest_ms[bisect_right(starts, _find_end(child))] - (child.end_ms or 0.0), 6)
+        held_up = bisect_left(ends, _find_start(child))
         released_ms = by_end[held_up - 1].end_ms or 0.0 if held_up else math.inf
         latest_ms[index] = min(latest_ms[index + 1], child.slack_ms + released_ms)
     if parent.critical:
@@ -232,4 +232,13 @@ def _mark_inside(parent: Span, children: Sequence[Span]) -> None:
         while place:
             child = by_end[place - 1]
             child.critical = True
-            place = bisect_left(end_seqs, child.seq)
+            place = bisect_left(ends, _find_start(child))
+
+
+def _find_start(span: Span) -> tuple[float, int]:
+    """When it began. By time before number: of other frameworks some spans are told of when they are over."""
+    return (span.resolved_ms or 0.0) if span.start_ms is None else span.start_ms, span.seq
+
+
+def _find_end(span: Span) -> tuple[float, int]:
+    return span.end_ms or 0.0, span.end_seq or 0

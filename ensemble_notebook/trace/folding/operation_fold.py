@@ -55,6 +55,10 @@ class OperationFold(EventFold):
         self.tree.end(event, span, getattr(event, "status", SpanStatus.OK), error)
         _add_attributes(span, **facts)
 
+    @on_open(ev.TimesMoved)
+    def _on_times_moved(self, _: ev.TimesMoved, span: Span) -> None:
+        span.is_clamped = True
+
     def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
         """An operation starts, on the sub-lane of what is around it."""
         span = self.tree.begin(event, kind, name, agent)

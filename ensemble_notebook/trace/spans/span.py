@@ -132,6 +132,8 @@ class Span(SuggestsNames):
         is_origin: True where an error began, so that each failure counts once.
         attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
             done, where it was sent back.
+        cost_source: who told the cost of an attempt, where that was another framework.
+        is_clamped: one of its times was moved, since it could not be.
         is_fallback: a fallback agent is at work; of a task: one took over.
         reused: an earlier run has done it: it cost nothing now.
         reuse_reason: of a task: why that is so, or why it ran all the same; None where nobody asked.
@@ -267,6 +269,8 @@ class Span(SuggestsNames):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     tokens_source: str | None = None
+    cost_source: str | None = None
+    is_clamped: bool = False
     cost_input: Decimal | None = None
     cost_output: Decimal | None = None
     cost: Decimal | None = None

@@ -73,6 +73,11 @@ SPANS: Final = make_table(
         make_known("name", "category", "of the phase, task, model or tool; else its kind and number"),
         *WHERE,
         *TIMES,
+        make_known(
+            "is_clamped",
+            "boolean",
+            "of a run of another framework: a time ran back or left the span around it, and was moved",
+        ),
         Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
         Column("wait_kind", "category", "what a wait waits for: rate_limit, budget, connection or startup"),
         Column("queue_ms", "Float64", "a task was ready and waited for a free place"),

@@ -117,6 +117,9 @@ LEAF_USAGE: Final = (
     Column("cost_output", "Float64", "price of the output, in currency"),
     Column("cost", "Float64", "both"),
     Column("currency", "category", "of the cost", lambda span: None if span.cost is None else span.currency),
+    Column(
+        "cost_source", "category", "who told the cost, of runs of other frameworks; NA: it is the price of the tokens"
+    ),
 )
 SUMS: Final = (
     *(Column(each.name, "Int64", f"{each.meaning}; known part", f"totals.{each.name}") for each in LEAF_TOKENS),
