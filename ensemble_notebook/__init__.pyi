@@ -163,6 +163,7 @@ from .interop.mcp_inputs import McpPrompt as McpPrompt
 from .interop.mcp_inputs import McpResource as McpResource
 from .interop.mcp_toolbox import McpToolbox as McpToolbox
 from .interop.mcp_toolbox import mcp_tools as mcp_tools
+from .interop.otel_exporter import OtelExporter as OtelExporter
 from .memory.entity_memory import EntityMemory as EntityMemory
 from .memory.full_text_store import InMemoryStore as InMemoryStore
 from .memory.full_text_store import SqliteMemory as SqliteMemory

@@ -79,7 +79,7 @@ class ValueKind(Enum):
     REVIEWER = "a function of this notebook, a task of the phase, or what is to be looked at"
     MEMORIES = "the name of a memory, or a list of names"
     STORE = "true, the path of a file, or a store of this notebook"
-    EXPORTER = "the path of a file or folder, or an exporter of this notebook"
+    EXPORTER = "the path of a file or folder, otel, or an exporter of this notebook"
     CONSTRAINTS = "a mapping of constraints"
     ROLES = "an agent, or a list of agents"
     CAPS = "a mapping of agents to numbers"
@@ -296,7 +296,7 @@ CELL_WORDS: Final[Words] = {
         "what is kept of a run: metadata (no text at all), off, standard or full",
         choices=tuple(CaptureMode),
     ),
-    "trace_exporter": Word(ValueKind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
+    "trace_exporter": Word(ValueKind.EXPORTER, "where the trace of every run goes, e.g. traces/ or otel"),
     "rate_limit": Word(ValueKind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
     "budget": Word(ValueKind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
     "max_concurrency": Word(ValueKind.WHOLE, "how many tasks run at once", is_nullable=True),

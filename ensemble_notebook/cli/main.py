@@ -94,7 +94,7 @@ def _make_parser() -> argparse.ArgumentParser:
     trace = commands.add_parser("trace", help="show a trace file in the browser, as one page")
     of = "of `run -o`, or of trace.save in a notebook"
     trace.add_argument("file", type=Path, metavar="FILE.trace.json", help=of)
-    out = "where the page goes; .svg, .parquet and .chrome.json work, too"
+    out = "where the page goes; .svg, .parquet, .chrome.json and .otlp.json work, too"
     trace.add_argument("-o", "--out", type=Path, metavar="FILE", help=out)
     trace.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
 

@@ -577,7 +577,7 @@ class EnsembleOutput(Scorable, Pickled):
         return sum(output.tool_call_count for output in self.completed_outputs)
 
     def export(self, path: PathLike) -> Path:
-        """Write the run to a file: .trace.json, .html, .svg, .parquet or .chrome.json, by the end of the name.
+        """Write the run to a .trace.json, .html, .svg, .parquet, .chrome.json or .otlp.json, by the end of the name.
 
         Args:
             path: of the file.

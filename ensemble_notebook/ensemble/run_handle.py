@@ -364,7 +364,9 @@ class RunHandle(SuggestsNames):
 
     @property
     def _listeners(self) -> Sequence[Any]:
-        return () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
+        exporter = self._ensemble.trace_exporter
+        live = (exporter,) if hasattr(exporter, "on_event") else ()  # it sends what there is as the run goes
+        return () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners, *live)
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
         listeners = self._listeners
@@ -508,11 +510,8 @@ class RunHandle(SuggestsNames):
     async def _export(self, limit_s: float) -> None:
         """Hand the trace to the exporter, if there is one; failed runs have a trace, too."""
         exporter, output = self._ensemble.trace_exporter, self.output
-        if (
-            output is None
-            or self._setting.is_row
-            or (exporter is None and self._spec.capture_mode is not CaptureMode.FULL)
-        ):
+        is_wanted = exporter is not None or self._spec.capture_mode is CaptureMode.FULL
+        if output is None or self._setting.is_row or not is_wanted:
             return
         from ensemble_notebook.trace.exporters import export_trace
 

@@ -398,7 +398,8 @@ class ExecutionTrace(Pickled):
 
         ``.trace.json`` and ``.trace.json.gz`` are what `save` writes, ``.html`` a report as one page that needs no
         network, ``.svg`` a picture, ``.parquet`` the table of spans (needs pyarrow),
-        ``.chrome.json`` the trace event format, for Perfetto and Chrome's tracing page.
+        ``.chrome.json`` the trace event format, for Perfetto and Chrome's tracing page. ``.otlp.json`` spans of
+        OpenTelemetry.
 
         Args:
             path: of the file.

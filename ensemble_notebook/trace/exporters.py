@@ -69,6 +69,8 @@ def export_trace(trace: ExecutionTrace, exporter: Exporter | None) -> str | None
         if trace.capture_mode is not CaptureMode.FULL:
             return None
         exporter = JsonTraceExporter(DEFAULT_FOLDER)
+    if hasattr(exporter, "on_event"):
+        return None  # it has heard of everything
     export: Callable[[ExecutionTrace], Any] = getattr(exporter, "export", None) or exporter  # type: ignore[assignment]
     try:
         export(trace)

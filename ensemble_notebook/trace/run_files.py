@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.trace.chrome_trace import make_chrome_trace
+from ensemble_notebook.trace.otlp_json import make_otlp_trace
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ensemble_notebook.domain.events import Event
     from ensemble_notebook.trace.frames import Frames
 
 
@@ -27,6 +29,12 @@ _PROMISE: Final = re.compile(r"\.[a-z]+\.json(\.gz)?$")
 
 class ExportedTrace(Protocol):
     """What is asked of a trace here."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def events(self) -> Sequence[Event]: ...
 
     @property
     def frames(self) -> Frames: ...
@@ -82,11 +90,16 @@ def _write_chrome(trace: ExportedTrace, path: Path) -> Path:
     return _write_text(path, json.dumps(make_chrome_trace(trace.frames), ensure_ascii=False))
 
 
+def _write_otlp(trace: ExportedTrace, path: Path) -> Path:
+    return _write_text(path, json.dumps(make_otlp_trace(trace.run_id, trace.events), ensure_ascii=False))
+
+
 FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
     ".chrome.json": (
         _write_chrome,
         "slices, arrows and counters for Perfetto and other viewers of the trace event format",
     ),
+    ".otlp.json": (_write_otlp, "spans of OpenTelemetry, for collectors and viewers that take OTLP"),
     ".json": (lambda trace, path: trace.save(path), "the trace, which can be loaded again; best .trace.json"),
     ".json.gz": (lambda trace, path: trace.save(path), "the same, compressed"),
     ".html": (

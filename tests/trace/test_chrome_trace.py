@@ -101,7 +101,7 @@ def test_no_text_of_the_run_is_in_it_t99(tmp_path):
     assert "PLUGH" not in content
 
 
-@pytest.mark.parametrize("name", ["run.foo.json", "run.otlp.json", "run.FOO.json.gz", "run.trace.foo.json"])
+@pytest.mark.parametrize("name", ["run.foo.json", "run.otel.json", "run.FOO.json.gz", "run.trace.foo.json"])
 def test_an_ending_that_is_promised_nowhere_is_refused_t13(name, tmp_path):
     with pytest.raises(ValidationError, match=r"can't be exported.*\.chrome\.json"):
         ExecutionTrace.load(DEMOS / "report.trace.json.gz").export(tmp_path / name)

@@ -115,7 +115,7 @@ class EnsembleBuilder:
             ValueKind.STORE: self._bind_store,
             ValueKind.EXPORTER: lambda section, key, value: (
                 resolver.make_exporter(value)
-                if is_path(value.text, (".json",))
+                if value.text == "otel" or is_path(value.text, (".json",))
                 else self._bind_object(section, key, value)
             ),
             ValueKind.REVIEWER: lambda section, key, value: (

@@ -202,7 +202,7 @@ class NameResolver:
         return InMemoryStore() if path is None else _open_path(SqliteMemory, path)
 
     def make_exporter(self, path: ScalarNode) -> Any:
-        """Make what writes traces to a file or folder; nothing is touched before the cell is built.
+        """Make what writes traces to a path, or sends them to ``otel``; nothing is touched before the cell is built.
 
         Raises:
             MisreadError: the path can't be used.
@@ -210,6 +210,10 @@ class NameResolver:
         self.was_asked = True
         if not self._imports:
             return UnimportedObject(path.text)
+        if path.text == "otel":
+            from ensemble_notebook.interop.otel_exporter import OtelExporter
+
+            return OtelExporter()
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
         return _open_path(JsonTraceExporter, path)
@@ -341,6 +345,11 @@ def is_listed(found: Any) -> bool:
     return isinstance(found, list | tuple) or is_table or (hasattr(kind, "dtype") and hasattr(kind, "tolist"))
 
 
+def _is_exporter(found: object) -> bool:
+    """Whether it takes traces, or listens as the run goes."""
+    return _make_method_test("export")(found) or hasattr(found, "on_event")
+
+
 def _make_method_test(method: str) -> Callable[[Any], bool]:
     return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
 
@@ -364,7 +373,7 @@ OBJECT_KINDS: Final[Mapping[ValueKind, ObjectKind]] = {
     ValueKind.EXPORTER: ObjectKind(
         "an exporter",
         "Exporters",
-        _make_method_test("export"),
+        _is_exporter,
         UnimportedObject,
         "A folder ends in /, a file in .json.",
     ),

@@ -498,8 +498,11 @@ class CellWriter:
         return self._name(value, spot)
 
     def _write_exporter(self, value: Any, spot: Spot) -> str:
+        from ensemble_notebook.interop.otel_exporter import OtelExporter
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
+        if type(value) is OtelExporter and (value.tracer_provider, value.content) == (None, None):
+            return "otel"
         if type(value) is JsonTraceExporter and self._names.look_up(value) is None:
             return str(value.path) if value.path.suffix == ".json" else f"{value.path}/"
         return self._name(value, spot)

@@ -162,7 +162,8 @@ class EnsembleDefinition(Definition):
         self._check_callables()
         if self.capture_mode is not None:
             self._make_enum("capture_mode", CaptureMode)
-        if self.trace_exporter is not None and not callable(self.trace_exporter):
+        is_live = hasattr(self.trace_exporter, "on_event")  # a listener, which is given no trace at the end
+        if self.trace_exporter is not None and not is_live and not callable(self.trace_exporter):
             self._check_methods("trace_exporter", ("export",), "export(trace)")
         if inspect.iscoroutinefunction(getattr(self.trace_exporter, "export", None) or self.trace_exporter):
             message = "Ensemble trace_exporter is async; make it a plain function: it is called on a thread of its own."

@@ -80,7 +80,7 @@ LINE_COMMANDS: Final = (
     LineCommand(
         "export",
         "RUN FILE",
-        "a run, named as for show, as .trace.json, .html, .svg, .parquet or .chrome.json",
+        "a run, named as for show, as .trace.json, .html, .svg, .parquet, .chrome.json or .otlp.json",
         "run_commands:export_run",
     ),
     LineCommand(

@@ -169,8 +169,8 @@ def export_run(words: Sequence[str], shell: Any) -> None:
     """
     if len(words) != 2:
         raise ValidationError(
-            f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg, .parquet or "
-            ".chrome.json."
+            f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg, .parquet, "
+            ".chrome.json or .otlp.json."
         )
     file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
     write_text(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n")

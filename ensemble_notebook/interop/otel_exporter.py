@@ -1,0 +1,98 @@
+"""Sends the spans of runs to OpenTelemetry as they end (T117), to whatever the process has set up for its own spans."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.genai_spans import SCHEMA_URL, SCOPE, GenAiSpan, GenAiSpans
+from ensemble_notebook.errors import MissingPackageError, SuggestsNames
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, TracerProvider
+
+CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The conventions' own switch."""
+
+
+class OtelExporter(SuggestsNames):
+    """A listener that sends each run as spans of OpenTelemetry's GenAI conventions, while it goes on.
+
+    Give it as the `trace_exporter` of an ensemble, or as a listener. The spans lie below the one that is current where
+    the run is begun, such as a request of a web service.
+
+    Args:
+        tracer_provider: that makes the spans; None: the one that the process has, asked when a run begins.
+        content: whether messages, arguments and results are sent, too; None: what the environment variable
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, where all but ``false``, ``NO_CONTENT`` and
+            nothing means yes.
+
+    Raises:
+        MissingPackageError: OpenTelemetry's SDK is not installed.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None, *, content: bool | None = None) -> None:
+        if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+            raise MissingPackageError("OtelExporter needs OpenTelemetry's SDK", extra="otel")
+        self.tracer_provider = tracer_provider
+        self.content = content
+        self._runs: dict[str, _RunSpans] = {}
+        self._lock = threading.Lock()  # runs beside each other have a thread each
+
+    def on_event(self, event: ev.Event) -> None:
+        """Take in the next event of a run."""
+        with self._lock:
+            run = self._runs.get(event.run_id)
+            if run is None:
+                run = self._runs[event.run_id] = _RunSpans(self.tracer_provider, has_texts=self._has_texts())
+            if isinstance(event, ev.RunEnded):
+                del self._runs[event.run_id]
+        run.on_event(event)
+
+    def _has_texts(self) -> bool:
+        if self.content is not None:
+            return self.content
+        return os.environ.get(CONTENT_VARIABLE, "").strip().lower() not in {"", "false", "no_content"}
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"OtelExporter(content={self.content!r})"
+
+
+class _RunSpans:
+    """The spans of one run."""
+
+    def __init__(self, provider: Any, *, has_texts: bool) -> None:
+        from opentelemetry import context, trace
+
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=provider, schema_url=SCHEMA_URL)
+        self._around = context.get_current()
+        self._fold = GenAiSpans(has_texts=has_texts)
+        self._open: dict[str, Span] = {}
+
+    def on_event(self, event: ev.Event) -> None:
+        for span in self._fold.read(event):
+            if span.end_ns is None:
+                self._open[span.span_id] = self._begin(span)
+            else:
+                self._end(span, self._open.pop(span.span_id))
+
+    def _begin(self, span: GenAiSpan) -> Span:
+        from opentelemetry import trace
+
+        parent = None if span.parent_id is None else self._open.get(span.parent_id)
+        around = self._around if parent is None else trace.set_span_in_context(parent, self._around)
+        kind = trace.SpanKind.CLIENT if span.is_client else trace.SpanKind.INTERNAL
+        # A copy: what a sampler asks for is here, and the rest is set at the end.
+        return self._tracer.start_span(span.name, around, kind, dict(span.attributes), start_time=span.start_ns)
+
+    def _end(self, span: GenAiSpan, live: Span) -> None:
+        from opentelemetry.trace import StatusCode
+
+        live.set_attributes(span.attributes)
+        if span.error is not None:
+            live.set_status(StatusCode.ERROR, span.error)
+        live.end(span.end_ns)

@@ -1,0 +1,89 @@
+"""A run as OTLP JSON, as OpenTelemetry's own classes read it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from ensemble_notebook import Ensemble, Task, ValidationError
+from ensemble_notebook.domain.genai_spans import SCHEMA_URL, USAGE
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+ROOT = Path(__file__).parents[2]
+
+
+def export(name: str, folder: Path) -> tuple[ExecutionTrace, list[Span]]:
+    trace = ExecutionTrace.load(ROOT / "demos" / f"{name}.trace.json.gz")
+    content = trace.export(folder / "run.otlp.json").read_text()
+    (resource,) = Parse(content, ExportTraceServiceRequest()).resource_spans
+    (scope,) = resource.scope_spans
+    assert resource.schema_url == scope.schema_url == SCHEMA_URL
+    return trace, list(scope.spans)
+
+
+def read(span: Span) -> dict[str, Any]:
+    return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes}
+
+
+@pytest.mark.parametrize("name", ["report", "manager", "map"])
+def test_a_run_is_one_tree_whose_requests_have_all_its_tokens_t115(name, tmp_path):
+    trace, spans = export(name, tmp_path)
+    by_id = {span.span_id: span for span in spans}
+    (root,) = [span for span in spans if not span.parent_span_id]
+    assert len(by_id) == len(spans)
+    assert {span.trace_id for span in spans} == {root.trace_id}
+    assert read(root)["gen_ai.operation.name"] == "invoke_workflow"
+    for span in spans:
+        assert span.name.split()[0] == read(span)["gen_ai.operation.name"]
+        around = by_id[span.parent_span_id] if span.parent_span_id else root
+        assert around.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
+        assert span.end_time_unix_nano <= around.end_time_unix_nano
+    ours = trace.frames.spans
+    asked = [span for span in spans if span.name.startswith("chat ")]
+    assert len(asked) == (ours.kind == "attempt").sum()
+    assert all(span.kind == Span.SPAN_KIND_CLIENT for span in asked)
+    for column in ("input_tokens", "output_tokens"):
+        total = ours[column][ours.usage_leaf].sum()
+        assert sum(read(span).get(USAGE[column], 0) for span in asked) == total
+
+
+def test_a_failed_request_and_the_next_one_are_two_spans_t115(tmp_path):
+    trace, spans = export("report", tmp_path)
+    failed = [span for span in spans if span.name.startswith("chat ") and "error.type" in read(span)]
+    ours = trace.frames.spans.query("kind == 'attempt' and status == 'error'")
+    assert len(failed) == len(ours) > 0
+    assert {read(span)["error.type"] for span in failed} == set(ours.error_type)
+
+
+def test_messages_go_with_each_request_where_texts_are_kept_t115(tmp_path):
+    _, spans = export("report", tmp_path)
+    answered = [read(span) for span in spans if span.name.startswith("chat ") and "error.type" not in read(span)]
+    for each in answered:
+        (reply,) = json.loads(each["gen_ai.output.messages"])
+        assert reply["role"] == "assistant"
+        assert json.loads(each["gen_ai.input.messages"])[0]["role"] == "user"
+    assert any("tool_call_response" in each["gen_ai.input.messages"] for each in answered)
+
+
+def test_a_run_without_texts_writes_none_t115(tmp_path):
+    output = Ensemble(tasks=[Task.of("Say the canary", handler=lambda _: "canary")], capture_mode="metadata").run()
+    assert "canary" not in output.export(tmp_path / "run.otlp.json").read_text()
+
+
+def test_a_promise_of_otlp_alone_is_refused_with_the_endings_that_there_are_t115(tmp_path):
+    trace = ExecutionTrace.load(ROOT / "demos" / "report.trace.json.gz")
+    with pytest.raises(ValidationError, match=r"can't be exported.*\.otlp\.json"):
+        trace.export(tmp_path / "run.otel.json")
+
+
+def test_the_table_of_names_has_each_name_of_the_code_t116():
+    code = (ROOT / "ensemble_notebook" / "domain" / "genai_spans.py").read_text()
+    names = set(re.findall(r'"((?:gen_ai|error)\.[a-z_.]+)"', code))
+    document = (ROOT / "docs" / "interop.md").read_text().partition("## OpenTelemetry out")[2].partition("\n## ")[0]
+    assert SCHEMA_URL in document
+    assert set(re.findall(r"`((?:gen_ai|error)\.[a-z_.]+)`", document)) == names
