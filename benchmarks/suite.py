@@ -38,6 +38,7 @@ MEASUREMENTS: Final = (
     "fan",
     "stop",
     "watching",
+    "watched_spans",
     "first_view",
     "timeline",
     "store",

@@ -41,6 +41,8 @@ __all__ += ["__version__"]
 register_cell_namer(_name_cell)
 register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:make_timeline")
 register_view("run_timeline", "ensemble_notebook.notebook.live.followed_run:make_run_timeline")
+register_view("watched_run", "ensemble_notebook.notebook.live.watched_run:show_watched_run")
+register_view("cell_end", "ensemble_notebook.notebook.live.watched_run:call_at_cell_end")
 register_view("diff_timeline", "ensemble_notebook.notebook.live.timeline_widget:make_diff_timeline")
 register_view("output", "ensemble_notebook.notebook.live.run_display:make_shown_output")
 register_view("trace", "ensemble_notebook.notebook.picture.static_picture:make_trace_bundle")

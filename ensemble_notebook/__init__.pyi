@@ -128,6 +128,8 @@ from .ensemble.review_handlers import console_review as console_review
 from .ensemble.review_handlers import leave_pending as leave_pending
 from .ensemble.run_handle import RunHandle as RunHandle
 from .ensemble.run_handle import RunStream as RunStream
+from .ensemble.watching import Watch as Watch
+from .ensemble.watching import watch as watch
 from .errors import AbsentObjectError as AbsentObjectError
 from .errors import AgentExecutionError as AgentExecutionError
 from .errors import BudgetExceededError as BudgetExceededError

@@ -64,8 +64,8 @@ ScoreStarted ScoringError ScriptedChatModel Skipped SpanStatus Spending SqliteMe
 TaskExecutionError TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused
 TaskSkipped TaskStarted TaskTrace TokenUsage Tool ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError
 ToolOutcome ToolResult ToolUse TraceFormatError Transcript TurnEnded TurnStarted ValidationError VectorStoreMemory
-WaitEnded WaitStarted Warned Workflow __version__ auto_review config console_review human_input leave_pending
-load_traces mcp_tools scorers
+WaitEnded WaitStarted Warned Watch Workflow __version__ auto_review config console_review human_input leave_pending
+load_traces mcp_tools scorers watch
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -98,11 +98,12 @@ class ShownCell:
     """A cell whose run is shown.
 
     Attributes:
-        variable: will have its output, or its handle.
+        variable: will have its output, or its handle; empty where none will.
         cell: what the notebook calls it; None where its run can't be resumed from it.
         has_timeline: the timeline is shown, too.
         is_background: it is over before its run is.
         view: in which its timeline opens; None: in the one that says most.
+        has_answer: the final answer is shown below it.
     """
 
     variable: str
@@ -110,11 +111,12 @@ class ShownCell:
     has_timeline: bool
     is_background: bool
     view: str | None = None
+    has_answer: bool = True
 
     @property
     def expression(self) -> str:
-        """What gives the output in the notebook."""
-        return f"{self.variable}.result()" if self.is_background else self.variable
+        """What gives the output in the notebook; empty where nothing does."""
+        return f"{self.variable}.result()" if self.is_background and self.variable else self.variable
 
 
 RunDisplay: TypeAlias = "NotebookDisplay | TerminalDisplay"
@@ -127,7 +129,7 @@ def make_run_display(mode: DisplayMode, cost: CostConfiguration | None, shown: S
     is_watched = mode is DisplayMode.WIDGET
     live = None
     if shown.has_timeline:
-        live = RunPainter(cost, shown.variable, shown.cell, wants_tokens=is_watched, view=shown.view)
+        live = RunPainter(cost, shown.variable or None, shown.cell, wants_tokens=is_watched, view=shown.view)
     return NotebookDisplay(live, shown, is_watched=is_watched)
 
 
@@ -151,12 +153,12 @@ class NotebookDisplay:
         self._answer: Any = None
         self._feed: RunFeed | None = None
 
-    def open(self, plan: ExecutionPlan) -> None:
-        """First sign of life."""
+    def open(self, plan: ExecutionPlan | None) -> None:
+        """First sign of life; without a plan, that there is something."""
         if self._shown.has_timeline:
-            self._plan = make_first_bundle(plan)
-            self._timeline = display(self._plan, raw=True, display_id=True)
-        if self._shown.is_background:
+            self._plan = {} if plan is None else make_first_bundle(plan)
+            self._timeline = display(self._plan or _make_text_bundle(""), raw=True, display_id=True)
+        if self._shown.is_background and self._shown.has_answer:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
@@ -165,8 +167,8 @@ class NotebookDisplay:
         if self._timeline is not None:
             self._timeline.update(_make_text_bundle(text), raw=True)
 
-    def follow(self, stop: Callable[[], None], reviewer: Person | None, /) -> None:
-        """Show the run while it goes on, with what it asks; `stop` stops it."""
+    def follow(self, stop: Callable[[], None] | None, reviewer: Person | None, /) -> None:
+        """Show the run while it goes on, with what it asks; `stop` stops it, None: nothing does."""
         if self._live is None:
             return
         if self.is_watched:
@@ -211,7 +213,8 @@ class NotebookDisplay:
             self._timeline.update(last[0], raw=True)
             if self._feed is not None and output is not None:
                 self._feed.renew_picture = partial(self._renew_picture, weakref.ref(output))
-        if (bundle := make_answer_bundle(output, result, self._shown.expression)) is not None:
+        has_answer = self._shown.has_answer
+        if has_answer and (bundle := make_answer_bundle(output, result, self._shown.expression)) is not None:
             last.append(bundle)
             if self._answer is None:
                 display(bundle, raw=True)
@@ -245,21 +248,21 @@ class TerminalDisplay:
         from rich.console import Console
 
         self._shown = shown
-        self._has_timeline = shown.has_timeline and not shown.is_background
+        self._has_timeline = shown.has_timeline and (not shown.is_background or not shown.has_answer)
         self._console = Console(force_jupyter=False)
         self._live = live if self._has_timeline and self._console.is_terminal else None
         self.is_watched = self._live is not None
         self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
         self._table: TerminalTable | None = None
 
-    def open(self, plan: ExecutionPlan) -> None:
+    def open(self, plan: ExecutionPlan | None) -> None:
         """The table appears with its first event, which is there at once."""
 
     def say(self, text: str) -> None:
         if self._has_timeline:
             display(_make_text_bundle(text), raw=True)
 
-    def follow(self, _stop: Callable[[], None], _reviewer: Person | None, /) -> None:
+    def follow(self, _stop: Callable[[], None] | None, _reviewer: Person | None, /) -> None:
         if self._live is not None:
             from ensemble_notebook.notebook.live.terminal_table import TerminalTable
 

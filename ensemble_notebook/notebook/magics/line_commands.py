@@ -97,6 +97,13 @@ LINE_COMMANDS: Final = (
         "text_commands:import_project",
         ("crewai",),
     ),
+    LineCommand(
+        "watch",
+        "[-o NAME] | off",
+        "show runs of other frameworks, by their OpenTelemetry spans, in the cells that make them; -o binds the handle",
+        "watch_command:watch_runs",
+        ("-o", "off"),
+    ),
     LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "text_commands:show_schema"),
     LineCommand("models", "", "what the model specs come to here, as a DataFrame", "line_commands:list_models"),
     LineCommand(

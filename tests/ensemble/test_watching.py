@@ -1,0 +1,108 @@
+"""Runs of other frameworks, by the spans that they make: `watch` (T103)."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from ensemble_notebook import RunStatus, ValidationError, load_traces, watch
+from ensemble_notebook.domain.genai_spans import SCOPE
+from tests.support.store import wait_for_store
+
+AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Desk"}
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o-mini"}
+TOKENS = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 3}
+
+
+@pytest.fixture
+def provider():
+    made = TracerProvider(shutdown_on_exit=False)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def watched(provider):
+    with watch(provider) as watched:
+        yield watched
+
+
+def run_agent(provider, name="Desk", *, scope="of a framework"):
+    tracer = provider.get_tracer(scope)
+    with tracer.start_as_current_span(f"invoke_agent {name}", attributes={**AGENT, "gen_ai.agent.name": name}):
+        call = tracer.start_span("chat gpt-4o-mini", attributes=CHAT)
+        call.set_attributes(TOKENS)
+        call.end()
+
+
+def test_t103_each_root_of_a_framework_becomes_an_output(provider, watched):
+    run_agent(provider)
+    run_agent(provider, "Lab")
+    with provider.get_tracer("of a server").start_as_current_span("GET /"):
+        pass
+    first, second = watched.runs
+    assert (first.name, second.name) == ("Desk", "Lab")
+    assert first.status is RunStatus.COMPLETED
+    assert first.metrics.input_tokens == 10
+    assert first.metrics.output_tokens == 3
+    assert list(first.frames.spans.kind) == ["run", "task", "turn", "llm", "attempt"]
+    assert repr(watched) == "<Watch: 2 runs>"
+
+
+def test_t103_a_watched_run_is_in_the_store_and_can_be_scored(store_path, provider, watched):
+    run_agent(provider)
+    (output,) = watched.runs
+    wait_for_store()
+    assert output.annotate(0.5, "quality").score_records[0].name == "quality"
+    assert load_traces().load_output(output.run_id).metrics.input_tokens == 10
+
+
+def test_t103_a_run_that_goes_on_is_lost_at_the_end_of_watching(provider, watched):
+    span = provider.get_tracer("x").start_span("invoke_agent Desk", attributes=AGENT)
+    assert watched.runs == ()
+    assert repr(watched) == "<Watch: 0 runs, 1 going on>"
+    watched.stop()
+    span.end()
+    (output,) = watched.runs
+    assert output.status is not RunStatus.COMPLETED
+    assert "stopped" in repr(watched)
+
+
+def test_t103_what_is_watched_has_one_handle_and_can_be_watched_again(provider, watched, capsys):
+    assert watch(provider) is watched
+    watched.stop()
+    run_agent(provider)
+    with watch(provider) as again:
+        assert again is not watched
+        run_agent(provider, "Lab")
+        assert [each.name for each in again.runs] == ["Lab"]
+    assert watched.runs == ()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Watching the spans of this process: those of")
+
+
+def test_t103_runs_of_ours_are_not_watched(provider, watched):
+    run_agent(provider, scope=SCOPE)
+    assert watched.runs == ()
+
+
+def test_t103_a_provider_without_processors_is_refused():
+    with pytest.raises(ValidationError, match="no add_span_processor"):
+        watch(SimpleNamespace())
+
+
+def test_t103_runs_of_several_threads_are_kept_apart(provider, watched):
+    threads = [threading.Thread(target=run_agent, args=(provider, f"Desk {number}")) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(each.name for each in watched.runs) == [f"Desk {number}" for number in range(8)]
+    assert {each.metrics.input_tokens for each in watched.runs} == {10}
+
+
+def test_t103_what_fails_in_us_fails_nobody_else(provider, watched, monkeypatch, caplog):
+    monkeypatch.setattr(watched._adapter, "end", lambda _: 1 / 0)
+    run_agent(provider)
+    assert watched.runs == ()
+    assert "watching goes on" in caplog.text
