@@ -93,7 +93,11 @@ _watches: Final[weakref.WeakKeyDictionary[SpanTap, Watch]] = weakref.WeakKeyDict
 
 
 class Watch(SuggestsNames):
-    """Watches the spans of a tracer provider. Made by `watch`. Thread-safe."""
+    """Watches the spans of a tracer provider. Made by `watch`. Thread-safe.
+
+    Args:
+        tap: hears of the spans.
+    """
 
     def __init__(self, tap: SpanTap) -> None:
         self._tap = tap
