@@ -6,6 +6,7 @@ it stands here because it opens notebooks the way the browser tests do.
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from io import BytesIO
@@ -17,6 +18,8 @@ from PIL import Image, ImageOps
 from playwright.sync_api import Browser, FloatRect, Locator, sync_playwright
 
 from ensemble_notebook import ExecutionTrace
+from ensemble_notebook.importers.foreign_run import import_runs
+from ensemble_notebook.importers.foreign_span import ForeignSpan
 from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
@@ -104,6 +107,7 @@ def main() -> None:
             draw_scans(browser, theme)
             draw_graph(browser, theme)
             draw_session(browser, theme)
+            draw_frameworks(browser, theme)
             draw_agents(browser, theme)
             draw_comparison(browser, theme)
             draw_playhead(browser, theme)
@@ -201,6 +205,30 @@ def draw_session(browser: Browser, theme: str) -> None:
         page.wait_for_timeout(700)
         page.screenshot(path=PICTURES / f"session-{theme}.png", full_page=True, clip=_crop(view, 400))
         page.close()
+
+
+def draw_frameworks(browser: Browser, theme: str) -> None:
+    """Photograph runs of other frameworks, the bars of each and the graph of each, one under the other."""
+    told = json.loads((ROOT / "tests" / "fixtures" / "framework_spans.json").read_text())
+    shots: list[Image.Image] = []
+    with served_view() as address:
+        for spans in told.values():
+            page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
+            open_view(page, address, f"theme={theme}", width=WIDTH)
+            (events,) = import_runs(ForeignSpan(**each) for each in spans)
+            view = show_saved(page, ExecutionTrace.from_events(events))
+            for name in ("Bars", "Graph"):
+                view.get_by_role("radio", name=name, exact=True).click()
+                page.mouse.move(2, 2)
+                page.wait_for_timeout(700)
+                shots.append(Image.open(BytesIO(page.screenshot(full_page=True, clip=_crop(view, 400)))))
+            page.close()
+    whole = Image.new("RGB", (max(each.width for each in shots), sum(each.height for each in shots)))
+    top = 0
+    for each in shots:
+        whole.paste(each, (0, top))
+        top += each.height
+    whole.save(PICTURES / f"frameworks-{theme}.png", optimize=True)
 
 
 def draw_agents(browser: Browser, theme: str) -> None:

@@ -27,6 +27,16 @@ TOLD: Final = 5
 """So many columns say where something stands."""
 TRIED: Final = [(name, each) for name, framework in FRAMEWORKS.items() for each in framework.instruments]
 
+SPANS: Final = ROOT / "tests" / "fixtures" / "framework_spans.json"
+"""What the pictures of docs/interop.md are drawn of."""
+PICTURED: Final = {
+    ("langgraph", "openinference"): "LangGraph",
+    ("pydantic-ai", "own"): "pydantic-ai",
+    ("openai-agents", "openinference"): "OpenAI Agents SDK",
+    ("crewai", "openinference"): "crewAI",
+}
+
+_spans: dict[str, list[dict[str, Any]]] = {}
 _rows: dict[str, dict[str, str]] = {}
 
 
@@ -35,9 +45,16 @@ def write_table(request: pytest.FixtureRequest) -> Iterator[None]:
     """Write what was found into the document where that was asked for."""
     yield
     if request.config.getoption("--write-document") and len(_rows) == len(TRIED):
+        SPANS.write_text(json.dumps(_spans, indent=1) + "\n")
         before, _, after = DOCUMENT.read_text().partition("## Frameworks\n")
         rest = re.search(r"^## ", after, re.MULTILINE)
         DOCUMENT.write_text(before + write_section() + (f"\n{after[rest.start() :]}" if rest else ""))
+
+
+def strip(span: Mapping[str, Any]) -> dict[str, Any]:
+    """A span without what tells of this machine, and without what no picture shows."""
+    kept = {key: each for key, each in span["attributes"].items() if len(str(each)) < 2000 and key != "server.port"}
+    return {**span, "attributes": kept, "events": [], "resource": {}}
 
 
 def write_section() -> str:
@@ -66,6 +83,8 @@ def told(request: pytest.FixtureRequest, make_venv: Callable[..., Venv]) -> Mapp
     )
     title += "".join(f" and {each} {venv.versions[each]}" for each in others[1:])
     _rows[title] = describe(cases)
+    if shown := PICTURED.get(request.param):
+        _spans[shown] = [strip(each) for each in cases["handover"]["spans"]]
     return cases
 
 
@@ -96,3 +115,24 @@ def test_spans_of_threads_are_below_what_began_them(told: Mapping[str, Any]) -> 
     tools = [each for each in case.of("tool") if find_keys(each, "weather") or "weather" in each["name"]]
     assert len(tools) == 2
     assert all(case.parents(each) for each in tools)
+
+
+def test_a_watched_run_has_the_tokens_that_the_server_sent(told: Mapping[str, Any]) -> None:
+    for name in ("tool", "handover", "parallel"):
+        (run,) = told[name]["runs"]
+        assert run["tokens"] == told[name]["served"]
+        assert run["status"] == "completed"
+        assert run["orphans"] == 0
+
+
+def test_a_watched_run_has_its_agents_and_what_they_said(told: Mapping[str, Any]) -> None:
+    (run,) = told["handover"]["runs"]
+    assert len(run["agents"]) == 2
+    assert "Forecaster" in run["agents"]
+    for text in (told["handover"]["question"], "It is 18 degrees."):
+        assert any(text in each for each in run["messages"])
+
+
+def test_a_run_after_one_that_was_left_open_is_a_run_of_its_own(told: Mapping[str, Any]) -> None:
+    assert all(each["runs"] for each in told.values())
+    assert told["raises"]["runs"][-1]["tools"]

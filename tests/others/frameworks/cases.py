@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
+from ensemble_notebook import EnsembleOutput, Watch, watch
 from ensemble_notebook.importers.foreign_span import ForeignSpan, ForeignSpanEvent
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -105,6 +106,30 @@ def to_foreign(span: ReadableSpan) -> ForeignSpan:
     )
 
 
+def tell_run(output: EnsembleOutput) -> dict[str, Any]:
+    """What a watched run has become: its tree, its agents, its tokens and what was said."""
+    frames = output.trace.frames
+    spans = frames.spans.reset_index()
+    calls = spans[spans["kind"] == "attempt"]
+    return {
+        "status": str(output.status),
+        "agents": sorted(set(spans["agent"].dropna()) - {""}),
+        "tools": sorted(spans.loc[spans["kind"] == "tool", "tool"].dropna()),
+        "tokens": [int(calls[f"{side}_tokens"].fillna(0).sum()) for side in ("input", "output")],
+        "orphans": int((~spans["parent_id"].dropna().isin(spans["span_id"])).sum()),
+        "messages": [str(each) for each in frames.messages["text"].dropna()],
+    }
+
+
+def wait_for_runs(watched: Watch, count: int) -> list[EnsembleOutput]:
+    """The runs, as soon as there are more than `count`, or after a moment: some never end."""
+    for _ in range(30):
+        if len(watched.runs) > count:
+            break
+        time.sleep(0.1)
+    return list(watched.runs)
+
+
 def main(
     instruments: Mapping[str, Callable[[TracerProvider], None]],
     stories: Mapping[str, Tell],
@@ -124,8 +149,9 @@ def main(
     instruments[name](provider)
     answers = {**ANSWERS, "handover": handing_over}
     told: dict[str, Any] = {}
-    with contextlib.redirect_stdout(sys.stderr), OpenAIServer() as server:
+    with contextlib.redirect_stdout(sys.stderr), OpenAIServer() as server, watch(provider) as watched:
         for case in cases or stories:
+            before = len(watched.runs)
             server.clear()
             recorder.spans.clear()
             THREADS.clear()
@@ -135,13 +161,14 @@ def main(
             except Exception as error:  # noqa: BLE001 - what it raises is what is told
                 outcome = f"{type(error).__name__}: {error}"
             gc.collect()  # generators that nobody holds are closed
-            time.sleep(0.2)
+            runs = wait_for_runs(watched, before)[before:]
             told[case] = {
                 "question": QUESTION,
                 "outcome": outcome[:500],
                 "requests": [each.status for each in server.requests],
                 "served": server.used_tokens,
                 "threads": list(THREADS),
+                "runs": [tell_run(each) for each in runs],
                 "spans": [asdict(to_foreign(each)) for each in recorder.spans],
             }
     print(json.dumps(told, default=repr))
