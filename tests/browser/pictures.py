@@ -219,9 +219,12 @@ def draw_frameworks(browser: Browser, theme: str) -> None:
             view = show_saved(page, ExecutionTrace.from_events(events))
             for name in ("Bars", "Graph"):
                 view.get_by_role("radio", name=name, exact=True).click()
+                if name == "Graph":
+                    for _ in range(10):  # until all of it is in sight
+                        view.get_by_role("separator", name="Height of the chart").press("ArrowDown")
                 page.mouse.move(2, 2)
                 page.wait_for_timeout(700)
-                shots.append(Image.open(BytesIO(page.screenshot(full_page=True, clip=_crop(view, 400)))))
+                shots.append(Image.open(BytesIO(page.screenshot(full_page=True, clip=_crop(view, 900)))))
             page.close()
     whole = Image.new("RGB", (max(each.width for each in shots), sum(each.height for each in shots)))
     top = 0
