@@ -208,30 +208,37 @@ def draw_session(browser: Browser, theme: str) -> None:
 
 
 def draw_frameworks(browser: Browser, theme: str) -> None:
-    """Photograph runs of other frameworks, the bars of each and the graph of each, one under the other."""
+    """Photograph four runs of other frameworks: the bars of each, and the graph of each."""
     told = json.loads((ROOT / "tests" / "fixtures" / "framework_spans.json").read_text())
-    shots: list[Image.Image] = []
+    shots: dict[str, list[Image.Image]] = {"Bars": [], "Graph": []}
     with served_view() as address:
         for spans in told.values():
             page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
             open_view(page, address, f"theme={theme}", width=WIDTH)
             (events,) = import_runs(ForeignSpan(**each) for each in spans)
             view = show_saved(page, ExecutionTrace.from_events(events))
-            for name in ("Bars", "Graph"):
+            for name, taken in shots.items():
                 view.get_by_role("radio", name=name, exact=True).click()
                 if name == "Graph":
                     for _ in range(10):  # until all of it is in sight
                         view.get_by_role("separator", name="Height of the chart").press("ArrowDown")
                 page.mouse.move(2, 2)
                 page.wait_for_timeout(700)
-                shots.append(Image.open(BytesIO(page.screenshot(full_page=True, clip=_crop(view, 900)))))
+                taken.append(Image.open(BytesIO(page.screenshot(full_page=True, clip=_crop(view, 900)))))
             page.close()
-    whole = Image.new("RGB", (max(each.width for each in shots), sum(each.height for each in shots)))
-    top = 0
-    for each in shots:
-        whole.paste(each, (0, top))
-        top += each.height
-    whole.save(PICTURES / f"frameworks-{theme}.png", optimize=True)
+    _stack(shots["Bars"], 1).save(PICTURES / f"frameworks-{theme}.png", optimize=True)
+    _stack(shots["Graph"], 2).save(PICTURES / f"framework-graphs-{theme}.png", optimize=True)
+
+
+def _stack(shots: list[Image.Image], columns: int) -> Image.Image:
+    """Pictures of one width in so many columns, one row under the other."""
+    rows = [shots[start : start + columns] for start in range(0, len(shots), columns)]
+    heights = [max(each.height for each in row) for row in rows]
+    whole = Image.new("RGB", (shots[0].width * columns, sum(heights)))
+    for number, row in enumerate(rows):
+        for column, each in enumerate(row):
+            whole.paste(each, (each.width * column, sum(heights[:number])))
+    return whole
 
 
 def draw_agents(browser: Browser, theme: str) -> None:
