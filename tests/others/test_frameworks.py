@@ -17,11 +17,23 @@ DOCUMENT: Final = ROOT / "docs" / "interop.md"
 HEAD: Final = """\
 ## Frameworks
 
-What each framework says of the same agents in its spans, read off runs of {day} with a model that answers on loopback:
-an agent with a tool, one that hands over to another, two calls of a tool at once, a stream that its reader closes
-early, a model that refuses twice, a tool that raises. `make test-others FILES=tests/others/test_frameworks.py` runs
-them again, with the newest versions, and writes these tables. Keys are of the span's attributes; `a:b` is the key `b`
-in JSON that is the text of `a`.
+What each framework says of the same agents in its spans, read off runs of {day} with a model on loopback: an agent with
+a tool, one that hands over to another, two calls of a tool at once, a stream that its reader closes early, a model that
+refuses twice, a tool that raises. `make test-others FILES=tests/others/test_frameworks.py` runs them again, with the
+newest versions, and writes these tables. Keys are of the span's attributes; `a:b` is the key `b` in JSON that is the
+text of `a`.
+
+Four of these runs, as a watch shows them: each has the agents, the tools and the tokens that the server sent.
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="pictures/frameworks-dark.png">
+  <img alt="LangGraph, pydantic-ai, OpenAI Agents SDK, crewAI: runs as bars" src="pictures/frameworks-light.png">
+</picture>
+
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="pictures/framework-graphs-dark.png">
+  <img alt="The same four runs as graphs of their tasks" src="pictures/framework-graphs-light.png">
+</picture>
 """
 TOLD: Final = 5
 """So many columns say where something stands."""
