@@ -75,6 +75,8 @@ class GenAiSpans:
 
     def read(self, event: ev.Event) -> Sequence[GenAiSpan]:
         """What begins or ends with an event, in order."""
+        if isinstance(event, ev.LlmToken):
+            return ()  # there are many, and the reply is told whole
         event = mask_event(event)
         if event.span_id not in self._places:
             self._places[event.span_id] = None if event.parent_id is None else self._places.get(event.parent_id)

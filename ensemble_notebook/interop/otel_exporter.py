@@ -43,7 +43,11 @@ class OtelExporter(SuggestsNames):
         self._lock = threading.Lock()  # runs beside each other have a thread each
 
     def on_event(self, event: ev.Event) -> None:
-        """Take in the next event of a run."""
+        """Take in the next event of a run.
+
+        Args:
+            event: of a run that may be one of several at once.
+        """
         with self._lock:
             run = self._runs.get(event.run_id)
             if run is None:

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ensemble_notebook import Agent, Ensemble, OtelExporter, ScriptedChatModel, Task, ToolUse
+from ensemble_notebook import Agent, Ensemble, OtelExporter, ScriptedChatModel, Task, TaskExecutionError, ToolUse
 from ensemble_notebook.domain.genai_spans import SCHEMA_URL
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -81,6 +81,35 @@ def test_both_doors_give_the_same_spans_t117(kept, provider, tmp_path):
     ]
     keys = [{each.key for each in span.attributes} for span in live.spans]
     assert keys == [{each["key"] for each in span["attributes"]} for span in written["spans"]]
+
+
+def test_the_runs_of_a_map_lie_inside_its_own_span_t117(kept, provider):
+    agent = Agent(role="Speaker", goal="Speak")
+    says = ScriptedChatModel(default="yes")
+    exporter = OtelExporter(provider)
+    Ensemble(tasks=[Task.of("Say {word}", agent=agent)], llm=says, trace_exporter=exporter).map(
+        [{"word": "a"}, {"word": "b"}]
+    )
+    spans = kept.get_finished_spans()
+    (root,) = [span for span in spans if span.parent is None]
+    rows = [span for span in spans if span.parent is not None and span.parent.span_id == root.context.span_id]
+    assert [span.name.split()[0] for span in rows] == ["invoke_workflow"] * 2
+    assert len({span.context.trace_id for span in spans}) == 1
+    assert sum(span.name.startswith("chat ") for span in spans) == 2
+
+
+def test_what_fails_says_with_which_error_t117(kept, provider):
+    agent = Agent(role="Speaker", goal="Speak")
+    says = ScriptedChatModel(replies=[RuntimeError("boom")])
+    with pytest.raises(TaskExecutionError):
+        Ensemble(tasks=[Task.of("Say it", agent=agent)], llm=says, trace_exporter=OtelExporter(provider)).run()
+    errors = {span.name.split()[0]: span.attributes["error.type"] for span in kept.get_finished_spans()}
+    assert errors == {
+        "chat": "RuntimeError",
+        "invoke_agent": "AgentExecutionError",
+        "invoke_workflow": "AgentExecutionError",
+    }
+    assert not any(span.status.is_ok for span in kept.get_finished_spans())
 
 
 def test_a_provider_that_raises_does_not_disturb_the_run_t119(caplog):
