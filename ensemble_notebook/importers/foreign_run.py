@@ -130,8 +130,9 @@ class _Turn:
     """One reply of a model, with the tools that it asked for."""
 
     span: dict[str, Any]
+    start_ns: int
+    latest_ns: int
     open_count: int = 0
-    latest_ns: int = 0
     asked_ids: frozenset[str] = frozenset()
 
 
@@ -476,8 +477,9 @@ class ForeignRuns:
         run, reading = node.run, Reading(node.span)
         if node.kind == "tool":
             asked = reading.tool_call_id or ""
-            turn = next((each for each in reversed(box.turns) if asked and asked in each.asked_ids), None)
-            node.turn = turn or (box.turns[-1] if box.turns else self._begin_turn(run, box, node.start_ns))
+            begun = [each for each in reversed(box.turns) if each.start_ns <= node.start_ns]
+            turn = next((each for each in begun if asked and asked in each.asked_ids), next(iter(begun), None))
+            node.turn = turn or self._begin_turn(run, box, node.start_ns)
             node.own = self._span(run, node.turn.span["span_id"], box.span["task"])
             box.tool_count += 1
             self._emit(
@@ -534,7 +536,7 @@ class ForeignRuns:
 
     def _begin_turn(self, run: _Run, box: _Box, at_ns: int) -> _Turn:
         box.turn_count += 1
-        turn = _Turn(self._span(run, box.span["span_id"], box.span["task"]), latest_ns=at_ns)
+        turn = _Turn(self._span(run, box.span["span_id"], box.span["task"]), at_ns, at_ns)
         box.turns.append(turn)
         self._emit(run, ev.TurnStarted, at_ns, **turn.span, agent=box.agent, iteration=box.turn_count)
         return turn

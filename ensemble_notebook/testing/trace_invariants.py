@@ -275,7 +275,7 @@ def _check_critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterato
             if span.span_id not in in_chain:
                 inside[span.enclosing_id].extend(span.active_intervals)
     for active_intervals in (chain, *inside.values()):
-        for before, after in pairwise(sorted(active_intervals, key=lambda each: each.seq)):
+        for before, after in pairwise(sorted(active_intervals, key=lambda each: (each.start_ms, each.seq))):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
     wall_ms = 0.0 if trace._fold.run is None else trace._fold.run.duration_ms or 0.0
