@@ -12,6 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ensemble_notebook import Ensemble, Task, ValidationError
 from ensemble_notebook.domain.genai_spans import SCHEMA_URL, USAGE
+from ensemble_notebook.importers.foreign_run import import_runs
+from ensemble_notebook.importers.foreign_span import ForeignSpan
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +70,33 @@ def test_messages_go_with_each_request_where_texts_are_kept_t115(tmp_path):
         assert reply["role"] == "assistant"
         assert json.loads(each["gen_ai.input.messages"])[0]["role"] == "user"
     assert any("tool_call_response" in each["gen_ai.input.messages"] for each in answered)
+
+
+@pytest.mark.parametrize("name", ["report", "manager"])
+def test_what_the_names_have_a_place_for_is_there_when_it_is_read_back_t115(name, tmp_path):
+    trace, spans = export(name, tmp_path)
+    read_again = [
+        ForeignSpan(
+            trace_id=span.trace_id.hex(),
+            span_id=span.span_id.hex(),
+            parent_id=span.parent_span_id.hex() or None,
+            name=span.name,
+            start_ns=span.start_time_unix_nano,
+            end_ns=span.end_time_unix_nano,
+            attributes=read(span),
+            status="error" if span.status.code else "unset",
+            status_message=span.status.message or None,
+        )
+        for span in spans
+    ]
+    (events,) = import_runs(read_again)
+    ours, theirs = trace.frames.spans, ExecutionTrace.from_events(events).frames.spans
+    for kind in ("run", "turn", "llm", "attempt", "tool"):
+        assert (ours.kind == kind).sum() == (theirs.kind == kind).sum()
+    for column in ("agent", "tool", "model"):
+        assert set(ours[column].dropna()) == set(theirs[column].dropna())
+    for column in ("input_tokens", "output_tokens"):
+        assert ours[column][ours.usage_leaf].sum() == theirs[column][theirs.usage_leaf].sum()
 
 
 def test_a_run_without_texts_writes_none_t115(tmp_path):
