@@ -184,9 +184,9 @@ class Reading:
         return None
 
     @property
-    def tool(self) -> str | None:
-        """The name of the tool."""
-        return self._text(_TOOL)
+    def tool(self) -> str:
+        """The name of the tool; where it is told at the end only, that of the span (crewAI's is ``weather.run``)."""
+        return self._text(_TOOL) or self.span.name.removesuffix(".run")
 
     @property
     def tool_call_id(self) -> str | None:

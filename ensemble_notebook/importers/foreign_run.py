@@ -488,7 +488,7 @@ class ForeignRuns:
                 node.start_ns,
                 **node.own,
                 agent=box.agent,
-                tool=reading.tool or node.span.name,
+                tool=reading.tool,
                 tool_call_id=asked or node.span.span_id,
                 arguments=reading.arguments,
             )
@@ -641,7 +641,7 @@ class ForeignRuns:
             ev.ToolCallCompleted,
             at_ns,
             **node.own,
-            tool=reading.tool or node.span.name,
+            tool=reading.tool,
             tool_call_id=reading.tool_call_id or node.span.span_id,
             status=status,
             outcome=outcome or ToolOutcome.UNKNOWN,

@@ -129,6 +129,14 @@ def test_t101_openinference_tells_agent_tool_and_cost() -> None:
     assert trace._fold.spans[trace.frames.tasks.index[0]].output == "It is warm."
 
 
+def test_t101_a_tool_that_is_named_by_its_span_alone_has_that_name() -> None:
+    kinds = ({"openinference.span.kind": "AGENT"}, {"openinference.span.kind": "TOOL"})
+    spans = [make(1, None, "Forecaster.run", 0, 9, told=kinds[0]), make(2, 1, "weather.run", 1, 2, told=kinds[1])]
+    (trace,) = load(spans)
+    frame = trace.frames.spans
+    assert [*frame.loc[frame["kind"] == "tool", "tool"]] == ["weather"]
+
+
 def test_t101_what_langgraph_raises_to_hand_over_is_no_failure() -> None:
     raised = ForeignSpanEvent("exception", START, {"exception.type": "langgraph.errors.ParentCommand"})
     told = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "Desk"}
