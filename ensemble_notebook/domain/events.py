@@ -28,9 +28,10 @@ from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
-from ensemble_notebook.domain.seams.attachment_event import AttachmentAdded as AttachmentAdded  # noqa: PLC0414
 from ensemble_notebook.domain.seams.event import Event as Event  # noqa: PLC0414 - so that it is exported
 from ensemble_notebook.domain.seams.event import event
+from ensemble_notebook.domain.seams.noted_events import AttachmentAdded as AttachmentAdded  # noqa: PLC0414
+from ensemble_notebook.domain.seams.noted_events import TimesMoved as TimesMoved  # noqa: PLC0414
 
 
 @event
@@ -787,11 +788,6 @@ class WaitEnded(Event):
 @event
 class RateLimitWaited(WaitEnded):
     """A wait for a rate limit is over; an ERROR if it would have taken longer than the limit's `wait_timeout`."""
-
-
-@event
-class TimesMoved(Event):
-    """A time of this span, of another framework, was moved: it ran back, or left the span around it."""
 
 
 @event

@@ -15,12 +15,10 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self
 
-from ensemble_notebook.domain.events import Event, RunEnded, RunStarted, TaskCompleted
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.events import Event, RunEnded, RunStarted
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import pluralize
@@ -202,22 +200,10 @@ class Watch(SuggestsNames):
             if isinstance(event, RunStarted):
                 trace_id = event.run_id.partition("-")[0]
                 context = self._contexts.get(trace_id) or contextvars.Context()
-                self._runs[event.run_id] = _WatchedRun(_mask(event), context)
-            self._runs[event.run_id].add(_mask(event))
+                self._runs[event.run_id] = _WatchedRun(mask_event(event), context)
+            self._runs[event.run_id].add(mask_event(event))
             if isinstance(event, RunEnded):
                 self._contexts.pop(event.run_id.partition("-")[0], None)
-
-
-E = TypeVar("E", bound=Event)
-
-
-def _mask(event: E) -> E:
-    """The event with secrets masked in its names, too: others put anything into them."""
-    masked = mask_event(event)
-    if not isinstance(masked, TaskCompleted):
-        return masked
-    output = masked.output
-    return replace(masked, output=replace(output, name=mask(output.name), agent_role=mask(output.agent_role)))
 
 
 class _WatchedRun:

@@ -25,6 +25,7 @@ from ensemble_notebook.domain.definitions.enums import (
     ToolOutcome,
 )
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.errors import make_recorded_error
 from ensemble_notebook.importers.foreign_names import ForeignKind, Reading, find_kind, has_names
@@ -586,7 +587,7 @@ class ForeignRuns:
         reading = Reading(node.end or node.span)
         if node.own:
             self._mark(node, at_ns)
-            {"llm": self._end_model, "tool": self._end_tool}.get(node.kind or "", self._end_step)(node, reading, at_ns)
+            {"llm": self._end_model, "tool": self._end_tool}.get(node.kind or "", self._end_work)(node, reading, at_ns)
         if around is None:
             self._end_run(node, reading, at_ns, is_lost=lost_ns is not None and node.end is None)
         return at_ns
@@ -658,7 +659,7 @@ class ForeignRuns:
     def _find_own_box(self, node: _Node) -> _Box | None:
         return node.outer if node.around is None else self._find_box(node.around)
 
-    def _end_step(self, node: _Node, reading: Reading, at_ns: int) -> None:
+    def _end_work(self, node: _Node, reading: Reading, at_ns: int) -> None:
         if node.box is None:
             return
         run = node.run
@@ -694,10 +695,10 @@ class ForeignRuns:
         # Some say only in the end whose work it was.
         agent = box.agent or (reading.agent if find_kind(reading.span) == "agent" else None) or ""
         output = TaskOutput(
-            name=box.span["task"],
+            name=mask(box.span["task"]),
             raw=reading.output or box.latest_output,
             task_description=box.description,
-            agent_role=agent,
+            agent_role=mask(agent),
             completed_at=_to_time(at_ns),
             duration=timedelta(microseconds=(at_ns - box.start_ns) / 1000),
             tool_call_count=box.tool_count,

@@ -1,4 +1,4 @@
-"""The event that tells of a picture or PDF; one of `domain.events`, which names it beside the others."""
+"""Events that no engine decides about: of a picture or PDF, of a time that was moved; `domain.events` names them too."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ class AttachmentAdded(Event):
     def kind(self) -> str:
         """``"picture"`` or ``"PDF"``."""
         return "picture" if self.page_count is None else "PDF"
+
+
+@event
+class TimesMoved(Event):
+    """A time of this span, of another framework, was moved: it ran back, or left the span around it."""
