@@ -31,6 +31,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.seams.event import Event as Event  # noqa: PLC0414 - so that it is exported
 from ensemble_notebook.domain.seams.event import event
 from ensemble_notebook.domain.seams.noted_events import AttachmentAdded as AttachmentAdded  # noqa: PLC0414
+from ensemble_notebook.domain.seams.noted_events import ProgressReported as ProgressReported  # noqa: PLC0414
 from ensemble_notebook.domain.seams.noted_events import TimesMoved as TimesMoved  # noqa: PLC0414
 
 
@@ -234,19 +235,6 @@ class ItemsListed(Event):
     """The items of a task with `for_each` are known; `count` says how many. Each is a task in its span."""
 
     count: int
-
-
-@event
-class ProgressReported(Event):
-    """Code of the user says how far it is, by `RunContext.progress`. It belongs to the span that called it.
-
-    Attributes:
-        text: a few words.
-        fraction: the share that is done, 0 to 1; None where it does not say.
-    """
-
-    text: str
-    fraction: float | None = None
 
 
 @event

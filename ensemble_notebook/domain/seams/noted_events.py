@@ -1,4 +1,4 @@
-"""Events that no engine decides about: of a picture or PDF, of a time that was moved; `domain.events` names them too."""
+"""Events of what is only noted: pictures, progress, times that were moved. `domain.events` names them, too."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ class AttachmentAdded(Event):
 @event
 class TimesMoved(Event):
     """A time of this span, of another framework, was moved: it ran back, or left the span around it."""
+
+
+@event
+class ProgressReported(Event):
+    """Code of the user says how far it is, by `RunContext.progress`. It belongs to the span that called it.
+
+    Attributes:
+        text: a few words.
+        fraction: the share that is done, 0 to 1; None where it does not say.
+    """
+
+    text: str
+    fraction: float | None = None
