@@ -43,6 +43,10 @@ _TRACELOOP: Final[Mapping[str, ForeignKind]] = {"agent": "agent", "tool": "tool"
 _AGENT: Final = ("gen_ai.agent.name", "agent.name", "agent_name")
 _AGENT_ENDINGS: Final = ("._execute_core", ".run")
 """crewAI, agno and smolagents call the span of an agent by its role or name, and by the function that is called."""
+_BESIDE_NAMES: Final = re.compile(
+    r"^(?:invoke_agent|invoke_workflow|execute_tool) (?=.)|"
+    r"_[0-9a-f-]{36}(?=\.kickoff$)|\.(?:kickoff|_execute_core|run)$"
+)
 _CONTROL: Final = ("ParentCommand", "GraphInterrupt", "GraphBubbleUp")
 """What LangGraph raises to hand over or to wait for a person: nothing has failed."""
 _MODEL: Final = ("gen_ai.request.model", "llm.request.model_name", "llm.model_name", "embedding.model_name")
@@ -125,6 +129,11 @@ class Reading:
     """What one span tells. Everything is read when it is asked for: most spans are asked for little."""
 
     span: ForeignSpan
+
+    @property
+    def title(self) -> str:
+        """What the span is called, without what only says which function was called."""
+        return _BESIDE_NAMES.sub("", self.span.name) or self.span.name or "run"
 
     @property
     def agent(self) -> str | None:

@@ -115,6 +115,7 @@ class _Box:
 
     span: dict[str, Any]
     agent: str
+    around: _Box | None
     description: str
     start_ns: int
     turns: list[_Turn] = field(default_factory=list)
@@ -123,7 +124,14 @@ class _Box:
     is_told: bool = False
     """Whether what it was given was told."""
     latest_output: str = ""
-    latest_ns: int = 0
+
+    @property
+    def caller(self) -> str:
+        """The agent whose calls are in it: its own, else that of what is around it."""
+        box: _Box | None = self
+        while box is not None and not box.agent:
+            box = box.around
+        return "" if box is None else box.agent
 
 
 @dataclass(slots=True, eq=False)
@@ -339,7 +347,7 @@ class ForeignRuns:
     def _tell_run(self, node: _Node) -> None:
         reading, run = Reading(node.span), node.run
         node.is_told = True
-        name = (reading.agent if node.kind == "agent" else None) or node.span.name or "run"
+        name = (reading.agent if node.kind == "agent" else None) or reading.title
         self._emit(
             run,
             ev.RunStarted,
@@ -353,9 +361,9 @@ class ForeignRuns:
             max_concurrency=None,
         )
         if node.kind == "agent":
-            node.box = self._begin_task(node, reading.agent or node.span.name, name, run.run_id)
+            node.box = self._begin_task(node, reading.agent or reading.title, name, run.run_id)
         elif node.kind in ("llm", "tool"):
-            node.outer = self._begin_task(node, "", node.span.name, run.run_id)
+            node.outer = self._begin_task(node, "", reading.title, run.run_id)
             self._tell_call(node, node.outer)
 
     def _tell_start(self, node: _Node) -> None:
@@ -377,11 +385,16 @@ class ForeignRuns:
                 self._tell_call(node, self._find_box(around))
             return
         reading = Reading(node.span)
-        agent = (reading.agent or node.span.name) if node.kind == "agent" else ""
+        agent = (reading.agent or reading.title) if node.kind == "agent" else ""
+        if around.kind in (None, "step") and Reading(around.span).title == reading.title and (around.box or not agent):
+            # Frameworks wrap the same work twice, under one name: it is one task.
+            if around.box is not None:
+                around.box.agent = around.box.agent or agent
+            return
         parent_id, tool = self._find_parent(around)
         if tool is not None:
             parent_id = self._delegate(node, tool, agent, reading) if agent else self._nest(tool)
-        node.box = self._begin_task(node, agent, (reading.agent if agent else "") or node.span.name, parent_id)
+        node.box = self._begin_task(node, agent, (reading.agent if agent else "") or reading.title, parent_id)
 
     def _find_call(self, node: _Node | None, kind: ForeignKind) -> _Node | None:
         """The model call, or tool call, that a span is in, below the nearest task."""
@@ -397,11 +410,11 @@ class ForeignRuns:
             if at.box is not None:
                 return at.box
             if at.kind == "tool" and at.own:
-                at.box = self._begin_task(at, "", at.span.name, self._nest(at))
+                at.box = self._begin_task(at, "", Reading(at.span).title, self._nest(at))
                 return at.box
             if at.outer is not None:
                 return at.outer
-        at.box = self._begin_task(at, "", at.span.name, at.run.run_id)
+        at.box = self._begin_task(at, "", Reading(at.span).title, at.run.run_id)
         return at.box
 
     def _find_parent(self, node: _Node) -> tuple[str, _Node | None]:
@@ -423,7 +436,7 @@ class ForeignRuns:
                 ev.NestedRunStarted,
                 tool.start_ns,
                 **tool.nested,
-                name=tool.span.name,
+                name=Reading(tool.span).title,
                 nested_run_id=tool.span.span_id,
                 workflow="foreign",
             )
@@ -439,7 +452,7 @@ class ForeignRuns:
         is_listed = parent_id == run.run_id
         run.task_count += is_listed
         span = self._span(run, parent_id, name if count == 1 else f"{name}_{count}")
-        box = _Box(span, agent, reading.description, node.start_ns, latest_ns=node.start_ns)
+        box = _Box(span, agent, beside, reading.description, node.start_ns)
         place = run.task_count - 1 if is_listed else None
         self._emit(
             run,
@@ -459,7 +472,7 @@ class ForeignRuns:
 
     def _delegate(self, node: _Node, tool: _Node, agent: str, reading: Reading) -> str:
         request = DelegationRequest(
-            agent_role=agent, task_description=reading.description or node.span.name, task_id=node.span.span_id
+            agent_role=agent, task_description=reading.description or reading.title, task_id=node.span.span_id
         )
         box = self._find_own_box(tool)
         around, depth = tool.around, 1
@@ -467,7 +480,7 @@ class ForeignRuns:
             depth, around = depth + (around.delegation is not None), around.around
         node.delegation = request
         node.own = self._span(tool.run, tool.own["span_id"], tool.own["task"])
-        delegator = box.agent if box is not None else ""
+        delegator = box.caller if box is not None else ""
         self._emit(
             tool.run, ev.DelegationStarted, node.start_ns, **node.own, delegator=delegator, depth=depth, request=request
         )
@@ -488,7 +501,7 @@ class ForeignRuns:
                 ev.ToolCallStarted,
                 node.start_ns,
                 **node.own,
-                agent=box.agent,
+                agent=box.caller,
                 tool=reading.tool,
                 tool_call_id=asked or node.span.span_id,
                 arguments=reading.arguments,
@@ -504,7 +517,7 @@ class ForeignRuns:
                 ev.LlmCallStarted,
                 node.start_ns,
                 **node.own,
-                agent=box.agent,
+                agent=box.caller,
                 model=reading.model or reading.served_model or "unknown",
                 provider=reading.provider,
                 max_attempts=1,
@@ -539,7 +552,7 @@ class ForeignRuns:
         box.turn_count += 1
         turn = _Turn(self._span(run, box.span["span_id"], box.span["task"]), at_ns, at_ns)
         box.turns.append(turn)
-        self._emit(run, ev.TurnStarted, at_ns, **turn.span, agent=box.agent, iteration=box.turn_count)
+        self._emit(run, ev.TurnStarted, at_ns, **turn.span, agent=box.caller, iteration=box.turn_count)
         return turn
 
     def _end_turns(self, run: _Run, box: _Box, at_ns: int, *, is_all: bool = False) -> None:
@@ -588,6 +601,8 @@ class ForeignRuns:
         if node.own:
             self._mark(node, at_ns)
             {"llm": self._end_model, "tool": self._end_tool}.get(node.kind or "", self._end_work)(node, reading, at_ns)
+        elif around is not None and around.box is not None and find_kind(reading.span) == "agent":
+            around.box.agent = around.box.agent or reading.agent or ""
         if around is None:
             self._end_run(node, reading, at_ns, is_lost=lost_ns is not None and node.end is None)
         return at_ns

@@ -145,6 +145,24 @@ def test_t101_what_langgraph_raises_to_hand_over_is_no_failure() -> None:
     assert trace.status is RunStatus.COMPLETED
 
 
+def test_t102_what_is_wrapped_twice_under_one_name_is_one_task_and_steps_are_their_agent_s() -> None:
+    kind = "openinference__span__kind"
+    asked = {"llm__model_name": "gpt-4o", "llm__token_count__prompt": 3, "llm__token_count__completion": 1}
+    named = {kind: "CHAIN", "metadata": '{"lc_agent_name": "Desk"}'}
+    spans = [
+        make(1, None, "Crew_0f0e0d0c-0000-4000-8000-000000000000.kickoff", 0, 100, told={kind: "CHAIN"}),
+        make(2, 1, "Desk", 5, 90, told={kind: "CHAIN"}),
+        make(3, 2, "Desk", 6, 80, told=named),
+        make(4, 3, "model", 10, 40, told={kind: "CHAIN"}),
+        make(5, 4, "Chat", 11, 30, told={kind: "LLM"} | asked),
+    ]
+    (trace,) = load(spans)
+    tasks = trace.frames.spans.query("kind == 'task'")
+    assert trace.name == "Crew"
+    assert list(tasks["name"]) == ["Desk", "model"]
+    assert list(trace.frames.llm_calls["agent"]) == ["Desk"]
+
+
 def test_t102_a_failure_is_that_of_its_span() -> None:
     raised = {
         "exception.type": "openai.RateLimitError",
