@@ -256,7 +256,14 @@ def mask_event(event: E) -> E:
     return cast("E", _mask(event))
 
 
+@functools.cache
+def _list_fields(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.init)
+
+
 def _mask(value: Any) -> Any:
+    if type(value) in _TEXTLESS:
+        return value
     if isinstance(value, str):
         return mask(value) if type(value) is str else value  # an enum's member is no text
     if isinstance(value, tuple):
@@ -275,9 +282,9 @@ def _mask(value: Any) -> Any:
     if isinstance(value, TaskOutput) or not is_dataclass(value) or isinstance(value, type):
         return value  # the text of an output is the user's; its `repr` and pickles are masked
     changes = {
-        each.name: masked
-        for each in fields(value)
-        if each.init and (masked := _mask_field(before := getattr(value, each.name))) is not before
+        name: masked
+        for name in _list_fields(type(value))
+        if (masked := _mask_field(before := getattr(value, name))) is not before
     }
     return replace(value, **changes) if changes else value
 

@@ -102,6 +102,7 @@ class Watch(SuggestsNames):
         self._items: queue.SimpleQueue[SpanStart | SpanEnd | threading.Event | None] = queue.SimpleQueue()
         self._adapter = ForeignRuns()
         self._runs: dict[str, _WatchedRun] = {}
+        self._open_count = 0
         self._contexts: dict[str, contextvars.Context] = {}
         self._is_over = False
         self._leave_cells: Callable[[], object] = bool
@@ -165,7 +166,7 @@ class Watch(SuggestsNames):
     def _work(self) -> None:
         due_s = time.monotonic() + SETTLE_S
         while True:
-            is_idle = all(each.output is not None for each in self._runs.values())
+            is_idle = self._open_count == 0
             try:
                 item = self._items.get(timeout=None if is_idle else SETTLE_S)
             except queue.Empty:
@@ -197,12 +198,15 @@ class Watch(SuggestsNames):
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
+            event = mask_event(event)
             if isinstance(event, RunStarted):
+                self._open_count += 1
                 trace_id = event.run_id.partition("-")[0]
                 context = self._contexts.get(trace_id) or contextvars.Context()
-                self._runs[event.run_id] = _WatchedRun(mask_event(event), context)
-            self._runs[event.run_id].add(mask_event(event))
+                self._runs[event.run_id] = _WatchedRun(event, context)
+            self._runs[event.run_id].add(event)
             if isinstance(event, RunEnded):
+                self._open_count -= 1
                 self._contexts.pop(event.run_id.partition("-")[0], None)
 
 
