@@ -241,4 +241,5 @@ def _find_start(span: Span) -> tuple[float, int]:
 
 
 def _find_end(span: Span) -> tuple[float, int]:
-    return span.end_ms or 0.0, span.end_seq or 0
+    # Never before it began, whatever an edited file says: who held up whom would go round in a ring.
+    return max(_find_start(span), (span.end_ms or 0.0, span.end_seq or 0))

@@ -114,6 +114,7 @@ function useTranscript({ store }: View, connection: KernelConnection | null): Tr
   const asker = useMemo(() => new TranscriptAsker(store, connection), [store, connection]);
   useEffect(() => asker.look());
   useEffect(() => () => asker.end(), [asker]);
+  store.version.value; // it may come with the next message of the kernel, also after the end
   return transcriptOf(store);
 }
 
