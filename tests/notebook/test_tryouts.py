@@ -15,6 +15,7 @@ from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, keep_fe
 from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts
 from ensemble_notebook.notebook.live.tryouts import Tryout, read_parameters, unmask
 from ensemble_notebook.notebook.picture.static_picture import make_messages
+from tests.support.nested_runs import wait_for
 from tests.support.told_view import ToldView
 
 LIMIT_S = 30
@@ -133,7 +134,7 @@ def test_a_fork_that_is_shown_as_over_is_put_into_the_cell_at_once_w110(
     fork = view.ask(1, "began", act="fork", span_id=view.find_span("llm", "tell"), change={"reply": "Mine."})
     assert view_saw_end.wait(LIMIT_S)
     feed: Any = find_feed(fork["feed_id"])
-    assert not feed.is_live
+    wait_for(lambda: not feed.is_live)  # the last picture is painted by a thread of its own
     view.feed.receive(view, {"kind": "tryout", "number": 2, "act": "source", "feed_id": fork["feed_id"]})
     told = view.wait_for(lambda each: each if each.get("number") == 2 else None)
     assert "still going on" not in str(told)
