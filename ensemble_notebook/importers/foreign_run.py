@@ -41,16 +41,17 @@ _Key = tuple[str, str | None]
 """Ids of trace and span."""
 
 
-def import_runs(spans: Iterable[ForeignSpan]) -> list[tuple[ev.Event, ...]]:
+def import_runs(spans: Iterable[ForeignSpan], run_id: str | None = None) -> list[tuple[ev.Event, ...]]:
     """The runs of spans that are all known, such as those of a file.
 
     Args:
         spans: in any order, of any traces.
+        run_id: that the first run is given; None: that of its trace.
 
     Returns:
         The events of each run, in the order in which the runs began; empty where no span tells of agents or models.
     """
-    runs = ForeignRuns()
+    runs = ForeignRuns(run_id)
     events: dict[str, list[ev.Event]] = {}
     for span, is_end in _list_moments(spans):
         for event in runs.end(span) if is_end else runs.start(span):
@@ -200,11 +201,15 @@ def _list_around(node: _Node) -> Iterator[_Node]:
 class ForeignRuns:
     """Makes the events of runs from spans that start and end one by one.
 
+    Args:
+        run_id: of the first run; None: that of its trace.
+
     Attributes:
         late_ends: how many spans have ended after their run was closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, run_id: str | None = None) -> None:
+        self._run_id = run_id
         self.late_ends: int = 0
         self._nodes: dict[_Key, _Node] = {}
         self._parents: dict[_Key, str | None] = {}
@@ -331,7 +336,7 @@ class ForeignRuns:
         return next((each for each in (node, *_list_around(node)) if not each.is_over), None)
 
     def _begin(self, span: ForeignSpan) -> _Run:
-        run_id = span.trace_id or "trace"
+        run_id, self._run_id = self._run_id or span.trace_id or "trace", None
         if self._counts[span.trace_id]:
             run_id += "-" + hashlib.sha256(span.span_id.encode()).hexdigest()[:8]
         self._counts[span.trace_id] += 1

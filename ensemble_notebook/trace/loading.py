@@ -20,6 +20,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
+from ensemble_notebook.importers.span_documents import has_spans
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
@@ -53,6 +54,7 @@ from ensemble_notebook.trace.tables.table import (
     list_frames,
     make_known,
 )
+from ensemble_notebook.trace.trace_file import read_content, read_span_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +209,7 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
         elif is_session(path):
             sessions.append(path)
         else:
-            loaded.append(ExecutionTrace.load(path))
+            loaded += _load_file(path)
     # Together, since a session that was resumed has lines of the older one.
     for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions))):
         if trace.run_id not in lines and trace.started_at is not None:
@@ -221,6 +223,14 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
     for path, runs in by_store.items():
         found |= _load_stored(path, runs)
     return {run_id: found[run_id] for run_id in chosen if run_id in found}
+
+
+def _load_file(path: Path) -> Iterable[ExecutionTrace]:
+    """The runs in a file: of spans, those of all traces in it."""
+    content = read_content(path)
+    if has_spans(content):
+        return map(ExecutionTrace.from_events, read_span_runs(content, path))
+    return [ExecutionTrace.load(path)]
 
 
 def _is_store(path: Path) -> bool:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import tempfile
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.importers.agentensemble import import_events
 from ensemble_notebook.importers.coding_sessions.session_lines import tell_program
+from ensemble_notebook.importers.foreign_run import import_runs
+from ensemble_notebook.importers.span_documents import has_spans, read_spans
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -137,7 +140,7 @@ def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
-    """The trace in a file, ours, AgentEnsemble's or a session of a coding agent, which may be compressed (T95, T111).
+    """The trace in a file, ours or of others, which may be compressed (T95, T106, T111).
 
     Args:
         path: of the file.
@@ -147,16 +150,16 @@ def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
         OSError: there is no such file.
         TraceFormatError: it is no trace, or not a whole one.
     """
-    content = path.read_bytes()
-    try:
-        content = gzip.decompress(content) if content[:2] == GZIP else content
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TraceFormatError(
-            f"{path} is no whole gzip file: {error}. If it was cut off, save the trace again."
-        ) from error
+    content = read_content(path)
     if (program := tell_program(content)) is not None:
         events = read_session(path, content, program, run_id)
         return SavedTrace(events=events, cost=None, prices=None, fold=TraceFold.from_events(events))
+    if has_spans(content):
+        runs = read_span_runs(content, path, run_id)
+        if len(runs) > 1:
+            raise TraceFormatError(f"{path} has {len(runs)} runs. All of them: load_traces({str(path)!r}).")
+        with _locate_damage(path, "spans"):
+            return _fold_whole(runs[0], None, None)
     try:
         document = _parse(content, path)
     except TraceFormatError as error:
@@ -167,6 +170,48 @@ def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
     if run_id is not None:  # ids of its spans begin with it, and scores name it
         document = _parse(content.replace(document["ensembleId"].encode(), run_id.encode()), path)
     return _read_document(document, path)
+
+
+def read_content(path: Path) -> bytes:
+    """What is in a file, which may be compressed.
+
+    Raises:
+        OSError: there is no such file.
+        TraceFormatError: it is compressed, and was cut off.
+    """
+    content = path.read_bytes()
+    try:
+        return gzip.decompress(content) if content[:2] == GZIP else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceFormatError(
+            f"{path} is no whole gzip file: {error}. If it was cut off, save the trace again."
+        ) from error
+
+
+def read_span_runs(content: bytes, path: Path, run_id: str | None = None) -> list[tuple[Event, ...]]:
+    """The events of the runs in a file of spans; a last line that was cut off is left out with a warning (T106).
+
+    Args:
+        content: of the file, not compressed.
+        path: of the file.
+        run_id: that its first run is given; None: its own.
+
+    Raises:
+        TraceFormatError: it is no whole document, or no span in it tells of agents, models or tools.
+    """
+    try:
+        spans, is_cut = read_spans(content)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise TraceFormatError(f"{path} is no whole JSON document: {error.msg} at {place}.") from error
+    except _SIGNS_OF_DAMAGE as error:
+        raise TraceFormatError(f"The spans in {path} are damaged: {type(error).__name__}: {error}.") from error
+    if is_cut:
+        warnings.warn(f"The last line of {path} was cut off, and is left out.", UserWarning, stacklevel=4)
+    runs = import_runs(spans, run_id)
+    if not runs:
+        raise TraceFormatError(f"{path} has {len(spans)} spans, and none tells of agents, models or tools.")
+    return runs
 
 
 def _parse(content: bytes, path: Path) -> dict[str, Any]:
