@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
 from ensemble_notebook.domain.text_filter import mask_event
 
@@ -218,7 +219,7 @@ def _set_status(span: GenAiSpan, event: Any) -> None:
     if error is None and (status is None or status.value in _FINE):
         return
     span.attributes["error.type"] = status.value if error is None else type(error).__name__
-    span.error = "" if error is None else str(error)
+    span.error = "" if error is None else mask(str(error))
 
 
 def _make_reply(event: ev.LlmCallCompleted) -> Message | None:

@@ -161,9 +161,15 @@ def test_t111_text_of_a_session_is_masked(tmp_path: Path) -> None:
     session.reply(1, "m", say(f"Using {key}."), call("t", "Bash", command=f"curl -H {key}"))
     session.result(2, "t", f"sent {key}")
     session.add("odd", 3, text=key)
+    refused = {"status": 500, "error": {"message": f"No {key}"}}
+    session.add("system", 4, subtype="api_error", error=refused, retryInMs=1)
+    session.reply(5, "n", say("Done."))
     session.rows.append({"type": "custom-title", "customTitle": f"About {key}", "sessionId": WHOLE})
     trace = ExecutionTrace.load(session.write(tmp_path / "s.jsonl"))
     assert key not in str(trace.messages()) + json.dumps(trace.to_dict()) + str(notes(trace)) + repr(trace)
+    for ending in ("html", "svg", "trace.json", "chrome.json", "otlp.json"):
+        text = trace.export(tmp_path / f"run.{ending}").read_text()
+        assert key not in text, ending
 
 
 # --- T112: what a session took ---------------------------------------------------------------------------------------
