@@ -24,7 +24,7 @@ from ensemble_notebook.importers.span_documents import has_spans
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.session_files import find_sessions, is_session, read_sessions
+from ensemble_notebook.trace.session_files import find_sessions, is_session, read_content, read_sessions
 from ensemble_notebook.trace.store.families import FamilyPlace, list_by_family
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
@@ -54,7 +54,7 @@ from ensemble_notebook.trace.tables.table import (
     list_frames,
     make_known,
 )
-from ensemble_notebook.trace.trace_file import read_content, read_span_runs
+from ensemble_notebook.trace.trace_file import read_span_runs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from ensemble_notebook.importers.span_documents import has_spans, read_spans
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.session_files import GZIP, read_session
+from ensemble_notebook.trace.session_files import read_content, read_session
 
 # --- Whether events from a file can be those of one run: in order, and each in its place (E71) ------------------------
 #
@@ -170,22 +169,6 @@ def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
     if run_id is not None:  # ids of its spans begin with it, and scores name it
         document = _parse(content.replace(document["ensembleId"].encode(), run_id.encode()), path)
     return _read_document(document, path)
-
-
-def read_content(path: Path) -> bytes:
-    """What is in a file, which may be compressed.
-
-    Raises:
-        OSError: there is no such file.
-        TraceFormatError: it is compressed, and was cut off.
-    """
-    content = path.read_bytes()
-    try:
-        return gzip.decompress(content) if content[:2] == GZIP else content
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TraceFormatError(
-            f"{path} is no whole gzip file: {error}. If it was cut off, save the trace again."
-        ) from error
 
 
 def read_span_runs(content: bytes, path: Path, run_id: str | None = None) -> list[tuple[Event, ...]]:

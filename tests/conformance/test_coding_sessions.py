@@ -318,6 +318,45 @@ def test_t113_no_session_is_read_that_nobody_named(
     assert load_traces().runs.empty
 
 
+def test_t113_two_files_with_the_same_id_are_named(tmp_path: Path) -> None:
+    main, _ = make_tide_session()
+    main.write(tmp_path / "whole.jsonl")
+    other = ClaudeCodeSession(main.session_id)
+    other.ask(500, "Something else.")
+    other.write(tmp_path / "other.jsonl")
+    with pytest.warns(UserWarning, match=r"other\.jsonl left out: .*whole\.jsonl has the same id, and is read") as told:
+        assert len(load_traces(tmp_path).tasks) == 3
+    assert [each.filename for each in told] == [__file__]
+
+
+def test_t113_copies_of_a_session_and_its_sub_agents_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = make_codex_session()
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": session.session_id, "agent_role": "explorer"}}}
+    helper = CodexSession("0199aaaa-0000-7000-8000-000000000002", source=spawned)
+    helper.say(14, "Nothing here.")
+    helper.count(14, 400, 0, 10, 0)
+    for folder in ("one", "two"):
+        write_tide_session(tmp_path / folder)
+        session.write(tmp_path / folder / "main.jsonl")
+        helper.write(tmp_path / folder / "helper.jsonl")
+    alone = load_traces(tmp_path / "one")
+    monkeypatch.chdir(tmp_path)
+    for where in (tmp_path, [tmp_path / "one", "one"]):
+        both = load_traces(where)
+        assert both.runs.input_tokens.to_dict() == alone.runs.input_tokens.to_dict()
+        assert len(both.tool_calls) == len(alone.tool_calls)
+
+
+def test_t113_a_sub_agent_that_has_said_nothing_is_no_session(tmp_path: Path) -> None:
+    path = write_tide_session(tmp_path)
+    silent = ClaudeCodeSession(agent_id="def456")
+    silent.add("attachment", 300, attachment={"type": "skills"})
+    silent.write(path.with_suffix("") / "subagents" / "agent-def456.jsonl")
+    assert len(load_traces(tmp_path).tasks) == len(ExecutionTrace.load(path).tasks) == 3
+
+
 # --- T114: what is not read, and what is not whole -------------------------------------------------------------------
 
 
@@ -384,3 +423,29 @@ def test_t114_a_compressed_session_is_read(tmp_path: Path) -> None:
     packed = tmp_path / "packed.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert load_traces(packed).runs.index[0] == ExecutionTrace.load(packed).run_id == WHOLE
+
+
+def test_t114_a_compressed_session_has_its_sub_agents(tmp_path: Path) -> None:
+    path = write_tide_session(tmp_path)
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    for where in (packed, tmp_path):
+        assert set(load_traces(where).agents.index) == {"Claude Code", "Explore"}
+
+
+def test_t114_a_compressed_session_that_is_cut_is_refused_and_in_a_folder_left_out(tmp_path: Path) -> None:
+    path = write_tide_session(tmp_path)
+    packed = gzip.compress(path.read_bytes())[:-9]
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(packed)
+    for load in (ExecutionTrace.load, load_traces):
+        with pytest.raises(TraceFormatError, match=r"cut\.jsonl\.gz is no whole gzip file"):
+            load(cut)
+    with pytest.warns(UserWarning, match=r"cut\.jsonl\.gz left out") as told:
+        assert len(load_traces(tmp_path).runs) == 1
+    assert [each.filename for each in told] == [__file__]
+    cut.rename(path.with_suffix("") / "subagents" / "cut.jsonl.gz")
+    with pytest.warns(UserWarning, match=r"cut\.jsonl\.gz left out: no whole gzip file") as told:
+        assert len(ExecutionTrace.load(path).tasks) == 3
+    assert [each.filename for each in told] == [__file__]

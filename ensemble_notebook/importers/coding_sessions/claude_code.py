@@ -55,7 +55,10 @@ _COMMON: Final = frozenset(
 
 def find_agent(lines: Lines) -> str | None:
     """The id of the sub-agent whose file this is; None of the session itself."""
-    said = [each for each in lines.rows if each.get("type") in ("user", "assistant")]
+    # One that has said nothing yet has other lines alone, and is none of the session all the same.
+    said = [each for each in lines.rows if each.get("type") in ("user", "assistant")] or [
+        each for each in lines.rows if "isSidechain" in each
+    ]
     agents = {read_text(each.get("agentId")) for each in said if each.get("isSidechain") is True}
     if not said or not agents or any(each.get("isSidechain") is not True for each in said):
         return None
