@@ -71,6 +71,15 @@ def test_t111_a_reply_takes_the_time_since_the_last_input(tides: ExecutionTrace)
     assert (read, searched) == (1_000, 3_000)
 
 
+def test_t111_replies_without_input_in_between_follow_on_each_other(tmp_path: Path) -> None:
+    session = ClaudeCodeSession()
+    session.ask(0, "Write.")
+    session.reply(4, "m1", say("The first half"), stop="max_tokens")
+    session.reply(9, "m2", say("and the second."), stop="end_turn")
+    trace = ExecutionTrace.load(session.write(tmp_path / "s.jsonl"))
+    assert list(trace.frames.llm_calls.duration_ms) == [4_000, 5_000]
+
+
 def test_t111_tools_end_as_the_session_says(tides: ExecutionTrace) -> None:
     expected = {"t1": "success", "t2": "success", "t3": "success", "t4": "success", "t5": "failure", "t6": "declined"}
     assert {key: each for key, each in outcomes(tides).items() if key in expected} == expected

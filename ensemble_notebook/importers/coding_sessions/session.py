@@ -171,10 +171,11 @@ class Conversation:
         self._failures.append(failure)
 
     def begin_reply(self, model: str, at: datetime) -> Reply:
-        """A model begins to reply; the time since the last input is its."""
+        """A model begins to reply; the time since the last input is its, or since the reply before it."""
         if not self.prompts:
             self.ask("", at)
-        started = min(self._input_at or at, *(each.at for each in self._failures), at)
+        since = max([self._input_at or at, *(each.ended_at for each in self.prompts[-1].replies[-1:])])
+        started = min(since, *(each.at for each in self._failures), at)
         reply = Reply(model, max(started, self.prompts[-1].started_at), at)
         reply.told, self._told = "\n\n".join(self._told), []
         reply.failures, self._failures = self._failures, []
