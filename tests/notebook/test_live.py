@@ -242,6 +242,13 @@ def test_feed_gives_details_of_a_span(feed, carrier):
     )
 
 
+@pytest.mark.parametrize("stop, told", [(None, False), (bool, None)])
+def test_w171_views_are_told_where_they_can_not_stop_a_run(events, carrier, stop, told):
+    feed = make_feed(events[:3], stop=stop)
+    feed.receive(carrier, {"kind": "hello"})
+    assert carrier.sent[0]["run"]["is_stoppable"] is told
+
+
 def test_stop_button_stops_the_run_while_it_goes_on(events, carrier):
     stopped = []
     feed = make_feed(events[:3], stop=lambda: stopped.append(True))

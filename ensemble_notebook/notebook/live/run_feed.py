@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.ensemble.person import Person, read_decision
 from ensemble_notebook.notebook.live.run_selection import RunSelection
 
@@ -202,12 +203,12 @@ class RunFeed:
             if self.messages.count != self._sent:
                 delta, buffers = self.messages.pack_delta(self._sent)
                 self._sent = delta["n"]
-                self._mark_answerable(delta)
+                self._mark_controls(delta)
                 for subscriber in [each for each in self._subscribers if each not in due]:  # a snapshot has it all
                     self._send(subscriber, delta, buffers)
             if due:
                 snapshot, buffers = self.messages.pack_snapshot()
-                self._mark_answerable(snapshot)
+                self._mark_controls(snapshot)
                 for subscriber in due:
                     self._send(subscriber, snapshot, buffers)
                     repeat = self._subscribers.get(subscriber)
@@ -253,7 +254,7 @@ class RunFeed:
             # a view gets what it lacks, which may be nothing; one that knows nothing, or another run, gets a snapshot
             is_known = isinstance(have, int) and 0 <= have <= self.messages.count
             message, buffers = self.messages.pack_delta(have) if is_known else self.messages.pack_snapshot()
-            self._send(subscriber, self._mark_answerable(message), buffers)
+            self._send(subscriber, self._mark_controls(message), buffers)
             if self._has_selection:
                 self._send(subscriber, self.selection.to_message())
             if self._tryouts is not None:
@@ -301,10 +302,12 @@ class RunFeed:
             return None
         return self.messages.make_cells(asked) if kind == "cells" else self.messages.search_texts(asked)
 
-    def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The message, asking a person nothing where somebody else is asked."""
+    def _mark_controls(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The message, asking a person nothing where somebody else is asked, and offering no Stop that does nothing."""
         if self._reviewer is None or not self._reviewer.is_asked:
             message["run"]["waiting"] = []
+        if self._stop is None and message["run"]["status"] == RunStatus.RUNNING:
+            message["run"]["is_stoppable"] = False
         return message
 
     def _send(self, subscriber: Subscriber, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:

@@ -462,6 +462,10 @@ RUN: Final = Table(
         *RUNS.pick("capture_mode"),
         Column("variable", "string", "the notebook's variable that has its output"),
         Column("is_resumable", "boolean", "a line of the notebook can go on with it; null: nobody knows"),
+        # Told by what the views hear of the run from.
+        Column(
+            "is_stoppable", "boolean", "false where a view can't stop it, as a run of another framework", lambda _: None
+        ),
         *RUNS.pick("replayed_from"),
         make_known(
             "score_names", "object", "names of the scores of its spans", "fold.score_names", "readonly string[]"

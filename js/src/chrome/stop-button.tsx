@@ -8,7 +8,7 @@ import type { Run } from "../wire/rows";
 /** Stop promises nothing unless the kernel answered while it works (W13). */
 export function Stop({ connection, run }: { connection: KernelConnection; run: Run | null }) {
   const isExplained = useSignal(false);
-  if (run?.status !== "running" || connection.isLost.value) return null;
+  if (run?.status !== "running" || run.is_stoppable === false || connection.isLost.value) return null;
   const control = connection.control.value;
   if (connection.isStopping.value) return <button class="et-stop" disabled><Icon name="stop" size={12} />Stopping…</button>;
   const hint = "To stop, press the notebook's ■ stop button";

@@ -51,6 +51,15 @@ describe("a live view", () => {
     expect(button("Stopping…")?.disabled).toBe(true);
   });
 
+  it("has no Stop, nor a word of it, for a run that a view can't stop", async () => {
+    kernel.snapshot = wire(snapshot({ run: run({ is_stoppable: false }) }));
+    show();
+    await vi.advanceTimersByTimeAsync(1500);
+    expect(place.textContent).toContain("Running");
+    expect(place.textContent).not.toContain("stop");
+    expect(button("Stop")).toBeUndefined();
+  });
+
   it("tells how to stop when nobody answers", async () => {
     show();
     await nextFrame();

@@ -454,6 +454,8 @@ export interface Run {
   variable?: string | null;
   /** a line of the notebook can go on with it; null: nobody knows */
   is_resumable?: boolean | null;
+  /** false where a view can't stop it, as a run of another framework */
+  is_stoppable?: boolean | null;
   /** the recording that answered in place of models */
   replayed_from?: string | null;
   /** names of the scores of its spans */
