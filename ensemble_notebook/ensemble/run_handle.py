@@ -28,7 +28,7 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.agent_runner import LONG_REPLY
 from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink, SystemClock
-from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery
+from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery, leave_out_heard
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -369,7 +369,9 @@ class RunHandle(SuggestsNames):
         return () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners, *live)
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
-        listeners = self._listeners
+        span = self._calling_span
+        around = () if span is None or span.is_over else span.span.stream.listeners
+        listeners = leave_out_heard(self._listeners, around)
         remembered = self._store_writer
         hold = None if remembered is None else remembered.hold
         delivery = None
@@ -377,7 +379,7 @@ class RunHandle(SuggestsNames):
             delivery = make_context_of_nobody().run(ListenerDelivery, listeners, hold)
         is_row = self._spec.row is not None or (self._parent is not None and self._parent.row is not None)
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose, is_row=is_row)
-        nested = None if self._calling_span is None else NestedEvents(self._calling_span)
+        nested = None if span is None else NestedEvents(span)
         outer_sinks = () if nested is None else (nested.put,)
         deliver: list[Sink] = [] if remembered is None else [remembered.on_event]
         deliver += [] if delivery is None else [delivery.put]
@@ -390,7 +392,8 @@ class RunHandle(SuggestsNames):
         stream = self._stream = EventStream(
             self.run_id, self._clock, [*deliver, *sinks, *outer_sinks], self._text_filter, log.put
         )
-        around = None if nested is None else nested.connect(stream)
+        stream.listeners = (*around, *listeners)
+        timed_around = None if nested is None else nested.connect(stream)
         driver = self._driver = Driver(
             self._spec,
             source,
@@ -398,7 +401,7 @@ class RunHandle(SuggestsNames):
             self._clock,
             random.random,
             self._parent,
-            around,
+            timed_around,
             kept_tasks,
             self._answers,
             self._tools,

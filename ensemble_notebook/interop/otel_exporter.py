@@ -42,6 +42,13 @@ class OtelExporter(SuggestsNames):
         self._runs: dict[str, _RunSpans] = {}
         self._lock = threading.Lock()  # runs beside each other have a thread each
 
+    @property
+    def sends_to(self) -> TracerProvider:
+        """The provider that makes the spans now. Two exporters with the same one are told of a run once."""
+        from opentelemetry import trace
+
+        return trace.get_tracer_provider() if self.tracer_provider is None else self.tracer_provider
+
     def on_event(self, event: ev.Event) -> None:
         """Take in the next event of a run.
 

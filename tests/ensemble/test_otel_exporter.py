@@ -1,6 +1,7 @@
 """Spans of runs in a real tracer provider."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -96,6 +97,70 @@ def test_the_runs_of_a_map_lie_inside_its_own_span_t117(kept, provider):
     assert [span.name.split()[0] for span in rows] == ["invoke_workflow"] * 2
     assert len({span.context.trace_id for span in spans}) == 1
     assert sum(span.name.startswith("chat ") for span in spans) == 2
+
+
+def name_parents(spans: Sequence[ReadableSpan]) -> list[tuple[str, str | None]]:
+    """Each span's name, with that of the one around it."""
+    names = {span.context.span_id: span.name for span in spans}
+    return sorted((span.name, None if span.parent is None else names[span.parent.span_id]) for span in spans)
+
+
+class Caller:
+    """An outer ensemble whose agent calls a tool, in which the inner one of `make_team` is run."""
+
+    def __init__(self, inner: object, **fields: object) -> None:
+        def ask_team(question: str) -> str:
+            """Ask the team."""
+            return make_team(inner).run().raw
+
+        says = ScriptedChatModel(replies=[ToolUse("ask_team", {"question": "How many?"}), "done"])
+        agent = Agent(role="Chief", goal="Ask", tools=[ask_team])
+        self.ensemble = Ensemble(name="outer", tasks=[Task.of("Ask", agent=agent)], llm=says, **fields)
+
+
+NESTED = [
+    ("chat scripted", "invoke_agent Chief"),
+    ("chat scripted", "invoke_agent Chief"),
+    ("chat scripted", "invoke_agent Counter"),
+    ("chat scripted", "invoke_agent Counter"),
+    ("execute_tool ask_team", "invoke_agent Chief"),
+    ("execute_tool count", "invoke_agent Counter"),
+    ("invoke_agent Chief", "invoke_workflow outer"),
+    ("invoke_agent Counter", "invoke_workflow team"),
+    ("invoke_workflow outer", None),
+    ("invoke_workflow team", "execute_tool ask_team"),
+]
+
+
+def test_a_run_inside_another_is_sent_once_where_both_have_an_exporter_t117(kept, provider):
+    Caller(OtelExporter(provider), trace_exporter=OtelExporter(provider)).ensemble.run()
+    assert name_parents(kept.get_finished_spans()) == NESTED
+    kept.clear()
+    shared = OtelExporter(provider)
+    Caller(shared, trace_exporter=shared).ensemble.run()
+    assert name_parents(kept.get_finished_spans()) == NESTED
+    kept.clear()
+    Caller(shared, trace_exporter=shared).ensemble.map([{}])  # a row hears nothing itself; the map does
+    assert sum(span.name == "invoke_workflow team" for span in kept.get_finished_spans()) == 1
+    kept.clear()
+    Caller(shared).ensemble.run()
+    assert ("invoke_workflow team", None) in name_parents(kept.get_finished_spans())
+
+
+def test_an_exporter_to_another_provider_inside_a_run_is_told_t117(kept, provider):
+    other, elsewhere = TracerProvider(), InMemorySpanExporter()
+    other.add_span_processor(SimpleSpanProcessor(elsewhere))
+    Caller(OtelExporter(other), trace_exporter=OtelExporter(provider)).ensemble.run()
+    assert name_parents(kept.get_finished_spans()) == NESTED
+    assert {span.name for span in elsewhere.get_finished_spans()} == {
+        *("invoke_workflow team", "invoke_agent Counter", "execute_tool count", "chat scripted")
+    }
+
+
+def test_a_run_with_two_exporters_to_one_provider_is_sent_once_t117(kept, provider):
+    exporter = OtelExporter(provider)
+    make_team(exporter).replace(listeners=[exporter, OtelExporter(provider)]).run()
+    assert len(kept.get_finished_spans()) == 5
 
 
 def test_what_fails_says_with_which_error_t117(kept, provider):

@@ -37,6 +37,7 @@ class EventStream:
     Attributes:
         zero_s: what the clock said at offset 0.
         is_watched: somebody has begun to watch, so that replies are streamed from now on (E17).
+        listeners: who hears of what is told here, as listeners of the run or of one around it.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class EventStream:
         self.run_id = run_id
         self.events: list[Event] = []
         self.is_watched = False
+        self.listeners: Sequence[object] = ()
         self._clock = clock
         self._sinks = tuple(sinks)
         self._log = log

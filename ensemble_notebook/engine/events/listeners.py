@@ -26,6 +26,24 @@ def wants_tokens(listeners: Sequence[Any], *, default: bool = False) -> bool:
     return any(getattr(listener, "wants_tokens", default) for listener in listeners)
 
 
+def leave_out_heard(listeners: Sequence[Any], around: Sequence[Any]) -> Sequence[Any]:
+    """The listeners that have to hear of a run.
+
+    One that has `sends_to` sends what it hears to that object, and is left out where another one does so already.
+
+    Args:
+        listeners: of the run.
+        around: who hears of the run around it, and so of this one.
+    """
+    heard, left = list(around), []
+    for each in listeners:
+        place = getattr(each, "sends_to", None)
+        if place is None or all(getattr(other, "sends_to", None) is not place for other in heard):
+            heard.append(each)
+            left.append(each)
+    return left
+
+
 class ListenerDelivery:
     """The queues of all listeners of one run. Listeners see the caller's context variables.
 
