@@ -434,7 +434,7 @@ class RunHandle(SuggestsNames):
                 await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await self._finish_remembering(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             if delivery is not None:
-                await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+                self._add_warnings(await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S))
 
     def _finish_recording(self, driver: Driver) -> None:
         """Tell the recording that the run has completed; what it could not write by now has been told."""
@@ -506,9 +506,13 @@ class RunHandle(SuggestsNames):
     async def _finish_remembering(self, limit_s: float) -> None:
         """Have the rest of the run written to the store, where it is remembered."""
         if self._store_writer is not None:
-            for warning in await finish_remembering(self._store_writer, limit_s):
-                if self.output is not None:
-                    self.output._add_warning(warning)
+            self._add_warnings(await finish_remembering(self._store_writer, limit_s))
+
+    def _add_warnings(self, warnings: Iterable[str]) -> None:
+        """Tell what went wrong after the end of the run, where it has an output."""
+        if self.output is not None:
+            for warning in warnings:
+                self.output._add_warning(warning)
 
     async def _export(self, limit_s: float) -> None:
         """Hand the trace to the exporter, if there is one; failed runs have a trace, too."""

@@ -88,8 +88,8 @@ class _RunSpans:
         for span in self._fold.read(event):
             if span.end_ns is None:
                 self._open[span.span_id] = self._begin(span)
-            else:
-                self._end(span, self._open.pop(span.span_id))
+            elif (live := self._open.pop(span.span_id, None)) is not None:  # the provider has made one
+                self._end(span, live)
 
     def _begin(self, span: GenAiSpan) -> Span:
         from opentelemetry import trace

@@ -34,17 +34,17 @@ class Recorder:
         self.threads.add(threading.current_thread())
 
 
-def deliver(listeners: Sequence[Any], count: int, limit_s: float = 30.0) -> None:
-    """Send `count` events and wait for the listeners."""
+def deliver(listeners: Sequence[Any], count: int, limit_s: float = 30.0) -> Sequence[str]:
+    """Send `count` events, wait for the listeners and give the warnings."""
 
-    async def main() -> None:
+    async def main() -> Sequence[str]:
         delivery = ListenerDelivery(listeners)
         stream = EventStream("r", SystemClock(), [delivery.put])
         for number in range(count):
             SpanEmitter(stream, "r").emit(Noted, message=str(number))
-        await delivery.drain(limit_s)
+        return await delivery.drain(limit_s)
 
-    asyncio.run(main())
+    return asyncio.run(main())
 
 
 def test_every_listener_gets_every_event_in_order_before_the_drain_is_over() -> None:
@@ -88,7 +88,8 @@ def test_a_listener_that_raises_is_logged_and_goes_on(error: BaseException, capl
         raise error
 
     recorder = Recorder()
-    deliver([picky, recorder], 3)
+    (warning,) = deliver([picky, recorder], 3)
+    assert warning.startswith(f"Listener picky failed on Noted: {type(error).__name__}")
     assert len(seen) == len(recorder.messages) == 3
     assert [record.getMessage() for record in caplog.records] == ["Listener picky failed on Noted."] * 3
     assert caplog.records[0].exc_info is not None

@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -182,8 +183,23 @@ def test_a_provider_that_raises_does_not_disturb_the_run_t119(caplog):
         def get_tracer(self, *_: object, **__: object) -> object:
             raise RuntimeError("no tracer")
 
-    assert make_team(OtelExporter(Broken())).run().raw == "five tides"
+    output = make_team(OtelExporter(Broken())).run()
+    assert output.raw == "five tides"
     assert "OtelExporter failed" in caplog.text
+    (warning,) = output.warnings
+    assert warning.startswith("Listener OtelExporter failed on RunStarted: RuntimeError: no tracer (at ")
+
+
+def test_a_processor_that_raises_once_costs_one_span_and_one_warning_t119(kept, provider):
+    class Picky(SpanProcessor):
+        def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+            if span.name == "execute_tool count":
+                raise RuntimeError("no tools")
+
+    provider.add_span_processor(Picky())
+    (warning,) = make_team(OtelExporter(provider)).run().warnings
+    assert warning.startswith("Listener OtelExporter failed on ToolCallStarted: RuntimeError: no tools (at ")
+    assert len(kept.get_finished_spans()) == 4
 
 
 def test_a_cell_sends_its_spans_to_the_provider_of_the_process_c112():

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.errors import add_origin, summarize_error
 
 DRAIN_LIMIT_S: Final = 5.0
 
@@ -63,20 +64,29 @@ class ListenerDelivery:
             if mailbox.event_types is None or isinstance(event, mailbox.event_types):
                 mailbox.queue.put(event)
 
-    async def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
-        """Wait until every listener has seen everything, but no longer than `limit_s` seconds in all."""
+    async def drain(self, limit_s: float = DRAIN_LIMIT_S) -> Sequence[str]:
+        """Wait until every listener has seen everything, but no longer than `limit_s` seconds in all.
+
+        Returns:
+            Warnings: one for each listener that has failed, with its first error, or is late.
+        """
         ends = [mailbox.close() for mailbox in self._mailboxes]
         if not ends:
-            return
+            return ()
         _, late = await asyncio.wait(ends, timeout=limit_s)
+        warnings = [mailbox.fault for mailbox in self._mailboxes if mailbox.fault is not None]
         for mailbox, end in zip(self._mailboxes, ends, strict=True):
             if end in late and limit_s > 0:
-                logger.warning("Listener %s is still busy after %g s; not waiting for it.", mailbox.label, limit_s)
+                warning = f"Listener {mailbox.label} is still busy after {limit_s:g} s; not waiting for it."
+                logger.warning("%s", warning)
+                warnings.append(warning)
+        return warnings
 
 
 class _Mailbox:
     def __init__(self, listener: Any, hold: Callable[[Event], object] | None) -> None:
         self._hold = hold
+        self.fault: str | None = None
         self.label = getattr(listener, "__name__", type(listener).__name__)
         self.event_types: tuple[type[Event], ...] | None = getattr(listener, "event_types", None)
         self.queue: SimpleQueue[Event | None] = SimpleQueue()
@@ -99,8 +109,11 @@ class _Mailbox:
                 self._hold(event)
             try:
                 self._call(event)
-            except BaseException:  # even SystemExit must not keep this listener from its next events
-                logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
+            except BaseException as error:  # even SystemExit must not keep this listener from its next events
+                kind = type(event).__name__
+                logger.exception("Listener %s failed on %s.", self.label, kind)
+                if self.fault is None:
+                    self.fault = f"Listener {self.label} failed on {kind}: {add_origin(summarize_error(error), error)}"
             if self._rest_s is not None and self.queue.empty():
                 self._is_closing.wait(self._rest_s)
         self._end.set()
