@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
 from ensemble_notebook.domain.text_filter import mask_event
+from ensemble_notebook.domain.value_text import mend_text
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 """The one version whose names these are. None of them is stable, so a reader has to know."""
@@ -78,7 +79,6 @@ class GenAiSpans:
         """What begins or ends with an event, in order."""
         if isinstance(event, ev.LlmToken):
             return ()  # there are many, and the reply is told whole
-        event = mask_event(event)
         if event.span_id not in self._places:
             self._places[event.span_id] = None if event.parent_id is None else self._places.get(event.parent_id)
         around = self._places[event.span_id]
@@ -102,12 +102,13 @@ class GenAiSpans:
         elif isinstance(event, ev.TurnStarted):
             self._tell(task, "user", event.prompt)
         elif isinstance(event, ev.ToolCallCompleted):
-            part = {"type": "tool_call_response", "id": event.tool_call_id, "response": event.result}
+            part = {"type": "tool_call_response", "id": mask(event.tool_call_id), "response": mask(event.result)}
             owner = None if event.parent_id is None else self._places.get(event.parent_id)
             self._messages.setdefault(owner, []).append({"role": "tool", "parts": [part]})
 
     def _set_conversation(self, task: str | None, system: str, earlier: Sequence[Any]) -> None:
-        self._system[task] = system or "\n\n".join(each.content for each in earlier if each.role == "system")
+        told = system or "\n\n".join(each.content for each in earlier if each.role == "system")
+        self._system[task] = mask(told)
         self._messages[task] = []
         for each in earlier:
             if each.role != "system":
@@ -115,29 +116,32 @@ class GenAiSpans:
 
     def _tell(self, task: str | None, role: str, text: str) -> None:
         if text:
-            self._messages.setdefault(task, []).append({"role": role, "parts": [{"type": "text", "content": text}]})
+            part = {"type": "text", "content": mask(text)}
+            self._messages.setdefault(task, []).append({"role": role, "parts": [part]})
 
     def _begin(self, event: Any) -> Sequence[GenAiSpan]:
         if isinstance(event, ev.TaskStarted) and event.agent == HANDLER_ROLE:
             return ()  # a function: what it asks hangs under what is around it
-        operation, subject, attributes = self._describe(event)
+        operation, subject, names = self._describe(event)
         parent_id = None if event.parent_id is None else self._places.get(event.parent_id)
-        known = {key: value for key, value in attributes.items() if value not in (None, "")}
+        attributes = {key: _clean(value) for key, value in names.items() if value}
+        if operation == "chat" and self._has_texts:
+            attributes |= self._write_input(self._places.get(event.parent_id))
         begun = self._begun[event.span_id] = self._begun.get(event.span_id, 0) + 1
         span = GenAiSpan(
             event.span_id if begun == 1 else f"{event.span_id}/{begun}",  # a task of a phase that is done again
             parent_id,
-            f"{operation} {subject}".rstrip(),
+            _clean(f"{operation} {subject}".rstrip()),
             _to_ns(event.time),
             operation == "chat",
-            {"gen_ai.operation.name": operation, **known},
+            {"gen_ai.operation.name": operation, **attributes},
         )
         self._open[event.span_id] = span
         self._places[event.span_id] = span.span_id
         return (span,)
 
-    def _describe(self, event: Any) -> tuple[str, str, dict[str, Any]]:
-        """The operation, what it is done with, and what is known of it at its begin."""
+    def _describe(self, event: Any) -> tuple[str, str, dict[str, str | None]]:
+        """The operation, what it is done with, and what else is known of it at its begin; not masked."""
         if isinstance(event, ev.RunStarted | ev.NestedRunStarted):
             run_id = event.nested_run_id if isinstance(event, ev.NestedRunStarted) else event.run_id
             facts = {"gen_ai.agent.name": event.name, "gen_ai.conversation.id": run_id}
@@ -151,13 +155,16 @@ class GenAiSpans:
         call = self._calls.get(event.parent_id)
         model = "" if call is None else call.model
         facts = {"gen_ai.request.model": model, "gen_ai.provider.name": None if call is None else call.provider}
-        if self._has_texts:
-            task = self._places.get(event.parent_id)
-            if system := self._system.get(task):
-                facts["gen_ai.system_instructions"] = _write([{"type": "text", "content": system}])
-            if messages := self._messages.get(task):
-                facts["gen_ai.input.messages"] = _write(messages)
         return "chat", model, facts
+
+    def _write_input(self, task: str | None) -> dict[str, str]:
+        """What a model is told with a request. Masked when it was heard: JSON hides what a key looks like."""
+        told = {}
+        if system := self._system.get(task):
+            told["gen_ai.system_instructions"] = _write([{"type": "text", "content": system}])
+        if messages := self._messages.get(task):
+            told["gen_ai.input.messages"] = _write(messages)
+        return told
 
     def _end(self, event: Any) -> Sequence[GenAiSpan]:
         span = self._open.pop(event.span_id, None)
@@ -172,7 +179,7 @@ class GenAiSpans:
                 self._answered[event.parent_id] = span
                 return ()
         elif isinstance(event, ev.ToolCallCompleted) and self._has_texts and event.result:
-            span.attributes["gen_ai.tool.call.result"] = event.result
+            span.attributes["gen_ai.tool.call.result"] = _clean(event.result)
         return (*self._end_rest(event.time), span) if isinstance(event, ev.RunEnded) else (span,)
 
     def _end_call(self, event: ev.LlmCallCompleted | ev.LlmCallFailed) -> Sequence[GenAiSpan]:
@@ -180,15 +187,16 @@ class GenAiSpans:
         span = self._answered.pop(event.span_id, None)
         if isinstance(event, ev.LlmCallFailed):
             return () if span is None else (span,)
+        event = mask_event(event)
         reply = _make_reply(event) if self._has_texts else None
         if reply is not None:
             self._messages.setdefault(self._places[event.span_id], []).append(reply)
         if span is None:
             return ()
         if event.model:
-            span.attributes["gen_ai.response.model"] = event.model
+            span.attributes["gen_ai.response.model"] = mend_text(event.model)
         if event.finish_reason:
-            span.attributes["gen_ai.response.finish_reasons"] = (event.finish_reason,)
+            span.attributes["gen_ai.response.finish_reasons"] = (mend_text(event.finish_reason),)
         if event.time_to_first_token_s is not None:
             span.attributes["gen_ai.response.time_to_first_chunk"] = event.time_to_first_token_s
         if reply is not None:
@@ -219,7 +227,7 @@ def _set_status(span: GenAiSpan, event: Any) -> None:
     if error is None and (status is None or status.value in _FINE):
         return
     span.attributes["error.type"] = status.value if error is None else type(error).__name__
-    span.error = "" if error is None else mask(str(error))
+    span.error = "" if error is None else _clean(str(error))
 
 
 def _make_reply(event: ev.LlmCallCompleted) -> Message | None:
@@ -236,7 +244,11 @@ def _make_reply(event: ev.LlmCallCompleted) -> Message | None:
 
 
 def _write(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return mend_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _clean(text: str) -> str:
+    return mask(mend_text(text))
 
 
 def _to_ns(time: datetime) -> int:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The conventions' own switch."""
+REST_S: Final = 0.05
+"""Spans have their own times, so events may come together: waking a thread for each costs more than the spans."""
 
 
 class OtelExporter(SuggestsNames):
@@ -33,6 +35,8 @@ class OtelExporter(SuggestsNames):
     Raises:
         MissingPackageError: OpenTelemetry's SDK is not installed.
     """
+
+    rest_s: Final = REST_S
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, content: bool | None = None) -> None:
         if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:

@@ -4,8 +4,10 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from google.protobuf.json_format import Parse
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -162,6 +164,63 @@ def test_a_run_with_two_exporters_to_one_provider_is_sent_once_t117(kept, provid
     exporter = OtelExporter(provider)
     make_team(exporter).replace(listeners=[exporter, OtelExporter(provider)]).run()
     assert len(kept.get_finished_spans()) == 5
+
+
+def test_no_door_gives_a_key_away_wherever_it_stands_t118(kept, provider, tmp_path):
+    key = "sk-" + "canary0" * 6
+
+    def look_up(word: str, others: list[str]) -> str:
+        """Look a word up."""
+        return f"found {key} for {word}"
+
+    def lose(word: str, password: str) -> str:
+        """Lose a word."""
+        raise RuntimeError(f"lost {key}")
+
+    says = ScriptedChatModel(
+        replies=[
+            ToolUse("look_up", {"word": key, "others": [key]}),
+            ToolUse("lose", {"word": "x", "password": "hunter2-hunter2"}),
+            f"It is {key}.",
+            RuntimeError(f"refused {key}"),
+        ]
+    )
+    agent = Agent(role=f"Spy {key}", goal=f"Use {key}", tools=[look_up, lose])
+    tasks = [Task.of(f"Say {key} {{word}}", agent=agent), Task.of("Again", agent=agent)]
+    team = Ensemble(name=f"team {key}", tasks=tasks, llm=says, trace_exporter=OtelExporter(provider, content=True))
+    with pytest.raises(TaskExecutionError) as caught:
+        team.run(word=f"Bearer {key}")
+    live = "".join(span.to_json() for span in kept.get_finished_spans())
+    written = caught.value.output.export(tmp_path / "run.otlp.json").read_text()
+    for door in (live, written):
+        assert "found ***" in door
+        assert "refused ***" in door
+        assert "canary0" not in door
+        assert "hunter2" not in door
+
+
+def test_texts_that_no_encoding_has_reach_both_doors_t117(kept, provider, tmp_path):
+    hostile = ["half \ud800 of one", "\0 and \x1b[31m", "</script>\"\\'", "\u202e\u2028\U0001f600", "long " * 50_000]
+    told = "".join(hostile)
+
+    def count(word: str) -> str:
+        """Count a word."""
+        return told
+
+    says = ScriptedChatModel(replies=[*(ToolUse("count", {"word": each}) for each in hostile), told])
+    agent = Agent(role="Cou\nnter", goal=told, tools=[count])
+    team = Ensemble(name="te\nam", tasks=[Task.of(told, agent=agent)], llm=says)
+    output = team.replace(trace_exporter=OtelExporter(provider, content=True)).run()
+    assert output.warnings == ()
+    (live,) = encode_spans(kept.get_finished_spans()).resource_spans[0].scope_spans
+    content = output.export(tmp_path / "run.otlp.json").read_text()
+    (written,) = Parse(content, ExportTraceServiceRequest()).resource_spans[0].scope_spans
+    assert [span.name for span in live.spans] == [span.name for span in written.spans]
+    for span in (*live.spans, *written.spans):
+        texts = {each.key: each.value.string_value for each in span.attributes}
+        for key in texts.keys() & {"gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments"}:
+            json.loads(texts[key])
+    assert "half \ufffd of one" in content
 
 
 def test_what_fails_says_with_which_error_t117(kept, provider):
