@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ensemble_notebook import Agent, Ensemble, OtelExporter, ScriptedChatModel, Task, TaskExecutionError, ToolUse
 from ensemble_notebook.domain.genai_spans import SCHEMA_URL
+from tests.support.store import wait_for_store
 
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -164,6 +165,49 @@ def test_a_run_with_two_exporters_to_one_provider_is_sent_once_t117(kept, provid
     exporter = OtelExporter(provider)
     make_team(exporter).replace(listeners=[exporter, OtelExporter(provider)]).run()
     assert len(kept.get_finished_spans()) == 5
+
+
+def make_pair(exporter: object) -> Ensemble:
+    """An agent with a tool, and one that reads what it says."""
+    says = ScriptedChatModel(replies=[ToolUse("count", {"word": "tides"}), "five", "written"], default="anew")
+    counting = Task.of("Count it", name="count", agent=Agent(role="Counter", goal="Count", tools=[count]))
+    writing = Task.of("Write it", name="write", agent=Agent(role="Writer", goal="Write"), context=counting)
+    return Ensemble(name="team", tasks=[counting, writing], llm=says, trace_exporter=exporter)
+
+
+AGENTS = [("invoke_agent Counter", "invoke_workflow team"), ("invoke_agent Writer", "invoke_workflow team")]
+TOOL = ("execute_tool count", "invoke_agent Counter")
+COUNTING, WRITING = ("chat scripted", "invoke_agent Counter"), ("chat scripted", "invoke_agent Writer")
+ROOT = ("invoke_workflow team", None)
+
+
+def test_a_fork_is_a_tree_with_the_requests_that_it_makes_itself_t117(kept, provider):
+    output = make_pair(OtelExporter(provider, content=True)).run()
+    kept.clear()
+    second = output.frames.spans.query("kind == 'llm' and agent == 'Counter'").index[1]
+    assert output.fork(second).raw == "anew"
+    spans = kept.get_finished_spans()
+    assert name_parents(spans) == sorted([COUNTING, WRITING, TOOL, *AGENTS, ROOT])
+    (asked,) = [span for span in spans if span.name == "chat scripted" and "tides" in span.to_json()]
+    told = json.loads(asked.attributes["gen_ai.input.messages"])
+    assert [each["role"] for each in told] == ["user", "assistant", "tool"]  # the turn that was kept is told, too
+
+
+def test_a_replay_is_the_tree_of_what_was_recorded_t117(kept, provider, tmp_path):
+    make_pair(OtelExporter(provider)).run(record=tmp_path / "run.yaml")
+    recorded = name_parents(kept.get_finished_spans())
+    assert recorded == sorted([COUNTING, COUNTING, WRITING, TOOL, *AGENTS, ROOT])
+    kept.clear()
+    make_pair(OtelExporter(provider)).run(replay=tmp_path / "run.yaml")
+    assert name_parents(kept.get_finished_spans()) == recorded
+
+
+def test_tasks_that_are_reused_are_agents_without_requests_t117(kept, provider, store):
+    make_pair(OtelExporter(provider)).run()
+    wait_for_store()
+    kept.clear()
+    assert make_pair(OtelExporter(provider)).run(reuse=True)["count"].reused
+    assert name_parents(kept.get_finished_spans()) == sorted([*AGENTS, ROOT])
 
 
 def test_no_door_gives_a_key_away_wherever_it_stands_t118(kept, provider, tmp_path):
