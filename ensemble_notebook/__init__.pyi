@@ -127,7 +127,7 @@ from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.review_handlers import leave_pending as leave_pending
 from .ensemble.run_handle import RunHandle as RunHandle
-from .ensemble.run_handle import RunStream as RunStream
+from .ensemble.run_stream import RunStream as RunStream
 from .ensemble.watching import Watch as Watch
 from .ensemble.watching import watch as watch
 from .errors import AbsentObjectError as AbsentObjectError

@@ -37,7 +37,7 @@ from ensemble_notebook.ensemble.ensemble_tool import make_tool
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.run_checks import check_runnable
-from ensemble_notebook.ensemble.run_handle import RunHandle, RunStream
+from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import (
     PreparedEnsemble,
     ask_person_here,
@@ -55,6 +55,7 @@ from ensemble_notebook.ensemble.run_settings import (
     takes,
     write_inputs,
 )
+from ensemble_notebook.ensemble.run_stream import RunStream
 from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
 
 if TYPE_CHECKING:
