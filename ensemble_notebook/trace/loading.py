@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -82,13 +82,13 @@ class RunTables:
         """How many rows a table has; None where that can't be told at once."""
         return FRAMES[name].count_rows(self._trace.frames)
 
-    def read_columns(self, name: str) -> TableColumns:
-        """The rows of a table, column by column.
+    def read_columns(self, name: str, columns: Collection[str] | None = None) -> TableColumns:
+        """The rows of a table, column by column: those of these names, or all.
 
         Raises:
             StoreError: they have to be made from events in the store, which are gone or damaged.
         """
-        return FRAMES[name].read_columns(self._trace.frames)
+        return FRAMES[name].read_columns(self._trace.frames, columns)
 
     def load_trace(self) -> ExecutionTrace:
         """The trace of the run, with its scores.
@@ -177,7 +177,9 @@ class JoinedFrames(Frames):
         return pd.concat(made, names=["run_id"]).reset_index("run_id")
 
 
-def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilter = EVERY_RUN) -> dict[str, RunTables]:
+def load_run_tables(
+    where: PathLike | Sequence[PathLike] | None, wanted: RunFilter = EVERY_RUN, names: Collection[str] = TABLES
+) -> dict[str, RunTables]:
     """The tables of all runs in these places, by run. Those that are in several places are taken once.
 
     Args:
@@ -185,6 +187,7 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
             session of a coding agent, of a folder of these, or of another store; a pattern such as
             ``"traces/**/*.trace.json"``; or a list of these.
         wanted: which of these; of a store, no other one is read.
+        names: of the tables that will be asked for; others are made from the events.
 
     Raises:
         ValidationError: no run is called as it says.
@@ -221,7 +224,7 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilt
         by_store.setdefault(path, []).append(run)
     found = {run_id: RunTables(traces[run_id]) for run_id in chosen if run_id in traces}
     for path, runs in by_store.items():
-        found |= _load_stored(path, runs)
+        found |= _load_stored(path, runs, names)
     return {run_id: found[run_id] for run_id in chosen if run_id in found}
 
 
@@ -279,21 +282,21 @@ class StoredTables(RunTables):
         kept = self._kept.tables.get(name)
         return None if kept is None else kept.count
 
-    def read_columns(self, name: str) -> TableColumns:
+    def read_columns(self, name: str, columns: Collection[str] | None = None) -> TableColumns:
         if name == "events":  # they are not folded
             events = complete_events(self._run, _read_events(self._path, self._run)[0])
-            return EVENTS.read_columns(list_logged_events(events))
+            return EVENTS.read_columns(list_logged_events(events), columns)
         if name == "scores":
-            return SCORES.read_columns(self._scores)
+            return SCORES.read_columns(self._scores, columns)
         if name not in self._kept.tables:
-            return RunTables(_read_trace(self._path, self._run)[0]).read_columns(name)
+            return RunTables(_read_trace(self._path, self._run)[0]).read_columns(name, columns)
         try:
-            return self._kept.tables[name].decode(name)
+            return self._kept.tables[name].decode(name, columns)
         except SIGNS_OF_DAMAGE:
             trace, mark = _read_trace(self._path, self._run)
             self._kept = encode_tables(trace, mark)
             _write(self._path, {self._run.run_id: self._kept})
-            return RunTables(trace).read_columns(name)
+            return RunTables(trace).read_columns(name, columns)
 
     def load_trace(self) -> ExecutionTrace:
         return _read_trace(self._path, self._run)[0]._with_scores(self._scores)
@@ -322,7 +325,7 @@ def _list_stored(path: Path, wanted: RunFilter) -> list[tuple[RememberedRun, Run
         return listed
 
 
-def _load_stored(path: Path, runs: Sequence[RememberedRun]) -> dict[str, RunTables]:
+def _load_stored(path: Path, runs: Sequence[RememberedRun], names: Collection[str]) -> dict[str, RunTables]:
     """The tables of these runs of a store; with a warning of what can't be read.
 
     Raises:
@@ -333,7 +336,7 @@ def _load_stored(path: Path, runs: Sequence[RememberedRun]) -> dict[str, RunTabl
     made: dict[str, KeptTables] = {}
     # The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
     with opened(path) as connection:
-        all_kept, scores = read_kept(connection, [run.run_id for run in runs]), read_scores(connection)
+        all_kept, scores = read_kept(connection, [run.run_id for run in runs], names), read_scores(connection)
         for run in runs:
             if not (pieces := read_pieces(connection, run.run_id)):
                 continue  # forgotten meanwhile

@@ -24,8 +24,9 @@ from ensemble_notebook.trace.loading import FRAMES, TABLES, make_run_table
 from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts
-from ensemble_notebook.trace.store.run_rows import unfold
+from ensemble_notebook.trace.store.run_rows import unfold_first
 from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.tables.table import TableColumns
 from tests.support.event_builder import EventBuilder
 from tests.support.store import wait_for_store
 from tests.support.stream import streams
@@ -115,13 +116,17 @@ def make_events(**options):
 
 
 def hostile_changes():
-    """Changes of a text that would lead to other rows than are there, to a late error, or to no end."""
+    """Changes of a number of rows and their columns that would lead to other rows, to a late error, or to no end."""
     yield "more rows than are written", lambda text: [10**12, text[1]]
     yield "fewer", lambda text: [text[0] - 1, text[1]]
     yield "none at all", lambda text: [-1, text[1]]
     yield "no number", lambda text: ["2", text[1]]
     yield "a column too few", lambda text: [text[0], text[1][:-1]]
     yield "one value for the ids", lambda text: [10**12, [["a"]] * len(text[1])]
+    yield "no column at all", lambda text: [0, []]
+    for size in (0, 1, -1, 1.5, 10**30, True, None, "1", {}):
+        yield f"a column of {size!r} bytes that are not there", lambda text, size=size: [text[0], [*text[1][:-1], size]]
+        yield f"ids of {size!r} bytes that are not there", lambda text, size=size: [text[0], [size, *text[1][1:]]]
     yield "columns in another order", lambda text: [text[0], text[1][::-1]]
     odd = ({}, {"same": 1}, None, 7, "a", [], [1e999], ["a", 1], [[["a"]]], [2**63], [True], [None, None], [{"a": 1}])
     for number, column in enumerate(odd):
@@ -130,10 +135,55 @@ def hostile_changes():
 
 @pytest.mark.parametrize("change", [pytest.param(change, id=name) for name, change in hostile_changes()])
 def test_columns_that_are_none_of_the_table_are_refused_e71(change):
-    frames = ExecutionTrace.from_events(make_events()).frames
-    text = json.loads(write_columns(TABLES["spans"], FRAMES["spans"].read_columns(frames)))
+    columns = read_spans()
+    text = json.loads(json.dumps([columns.count, [columns.values[each.name] for each in TABLES["spans"].all_columns]]))
+    assert read_columns(TABLES["spans"], pack(text)).count == columns.count
     with pytest.raises(ValueError):  # noqa: PT011 - whoever reads them says what it means
-        read_columns(TABLES["spans"], json.dumps(change(text)).encode())
+        read_columns(TABLES["spans"], pack(change(text)))
+
+
+def pack(head) -> bytes:
+    return zlib.compress(json.dumps(head).encode())
+
+
+def read_spans():
+    return FRAMES["spans"].read_columns(ExecutionTrace.from_events(make_events()).frames)
+
+
+# --- Columns by themselves --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(streams(), st.data())
+def test_t120_any_columns_alone_are_those_of_the_whole(events, data):
+    frames = ExecutionTrace.from_events(events).frames
+    for name in KEPT:
+        columns = FRAMES[name].read_columns(frames)
+        names = data.draw(st.sets(st.sampled_from([each.name for each in TABLES[name].all_columns])))
+        found = read_columns(TABLES[name], write_columns(TABLES[name], columns), names)
+        assert found == TableColumns(
+            columns.count, {each: columns.values[each] for each in columns.values.keys() & names}
+        )
+
+
+def test_t120_damage_of_a_column_that_nobody_reads_is_not_looked_at():
+    columns = read_spans()
+    data = write_columns(TABLES["spans"], columns)
+    cut = data[:-4] + b"\0\0\0\0"  # of the last long column
+    with pytest.raises(ValueError):  # noqa: PT011
+        read_columns(TABLES["spans"], cut)
+    assert read_columns(TABLES["spans"], cut, {"kind"}).values == {"kind": columns.values["kind"]}
+
+
+@pytest.mark.parametrize("names", [{"kind"}, {"span_id"}, set(), None])
+@pytest.mark.parametrize("ids", [["a"], ["a"] * 3, 12])
+def test_t120_rows_that_nobody_wrote_are_not_believed_e71(names, ids):
+    """By one value for all, whose ids nobody asks for, anyone could claim as many rows as there are numbers."""
+    rest = zlib.compress(json.dumps(["a"] * 3).encode())
+    told = [len(rest) if ids == 12 else ids, *[[None]] * (len(TABLES["spans"].all_columns) - 1)]
+    data = pack([10**12, told]) + (rest if ids == 12 else b"")
+    with pytest.raises(ValueError, match="as many rows"):
+        read_columns(TABLES["spans"], data, names)
 
 
 # --- What is kept in the store ----------------------------------------------------------------------------------------
@@ -158,8 +208,9 @@ def test_frames_are_made_of_what_is_kept(store_path):
     run()
     load_traces()
     ((data,),) = query(store_path, "SELECT data FROM kept_tables WHERE name = 'tasks'")
-    text = unfold(data).replace(b'"say"', b'"see"')
-    query(store_path, "UPDATE kept_tables SET data = ? WHERE name = 'tasks'", zlib.compress(text))
+    head, rest = unfold_first(data)
+    changed = zlib.compress(head.replace(b'"say"', b'"see"')) + rest
+    query(store_path, "UPDATE kept_tables SET data = ? WHERE name = 'tasks'", changed)
     frames = load_traces()
     assert list(frames.tasks.task) == ["see", "do"]
     assert list(frames.spans.task.cat.categories) == ["say", "do"]
@@ -259,7 +310,13 @@ def test_metadata_leaves_no_text_in_what_is_kept(store_path):
     assert load_traces().tasks.output.tolist() == ["", ""]
     kept = [data for (data,) in query(store_path, "SELECT data FROM kept_tables")]
     assert len(kept) == len(KEPT)
-    assert b"kanarie" not in b"".join(unfold(data) for data in kept if data)
+    assert b"kanarie" not in b"".join(text for data in kept for text in unfold_all(data))
+
+
+def unfold_all(data: bytes):
+    while data:
+        text, data = unfold_first(data)
+        yield text
 
 
 # --- The thread that makes them ---------------------------------------------------------------------------------------

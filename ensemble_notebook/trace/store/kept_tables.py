@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import version
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
@@ -27,7 +27,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.store.run_facts import RememberedRun
-from ensemble_notebook.trace.store.run_rows import unfold, write_summaries
+from ensemble_notebook.trace.store.run_rows import LARGEST, unfold, unfold_first, write_summaries
 from ensemble_notebook.trace.store.store_file import KEPT_TABLES, opened, transaction
 from ensemble_notebook.trace.store.store_reader import decode_events, make_trace, read_pieces, read_run, summarize_trace
 from ensemble_notebook.trace.tables.table import UTC_TIME, Dtype, Table, TableColumns, list_frames
@@ -37,59 +37,101 @@ if TYPE_CHECKING:
     from pydantic_core.core_schema import CoreSchema
 
 
-# --- The columns of a table as JSON text, to be kept; read back as they were, or refused ------------------------
+# --- The columns of a table, to be kept; read back as they were, or refused --------------------------------------
 #
-# What is read is taken for hostile: each column has the types and the length that the table asks for, or the whole is
-# none. Secrets that were none when it was written are masked on the way (T7).
+# Each long column is compressed by itself, so that a query reads those alone that it names (T120). Short ones stand
+# together, since most say one thing of all rows. What is read is taken for hostile: each column has the types and the
+# length that the table asks for, or the whole is none. Secrets that were none when it was written are masked on the way
+# (T7).
 
 
 _LARGEST: Final = 2**63 - 1
 _LATEST: Final = 7_258_118_400_000_000
 """The year 2200, in microseconds since 1970: frames count nanoseconds."""
+_LEVEL: Final = 6
+_SHORT: Final = 256
+"""Bytes of a column that is not worth being compressed by itself."""
+_MOST_ROWS_A_BYTE: Final = 516
+"""A value takes two bytes of JSON, and nothing is compressed to less than a 1,032nd."""
 
 
 def write_columns(table: Table, columns: TableColumns) -> bytes:
-    """The JSON text of some rows of a table.
+    """Some rows of a table: how many, with all short columns and the sizes of the long ones; then the long ones.
 
     Raises:
         ValueError: they hold something that would not come back as it is.
     """
     from pydantic_core import to_json
 
-    text = to_json([columns.count, [columns.values[each.name] for each in table.all_columns]], inf_nan_mode="constants")
-    found = read_columns(table, text)
+    texts = [to_json(columns.values[each.name], inf_nan_mode="constants") for each in table.all_columns]
+    long = [zlib.compress(text, _LEVEL) if len(text) > _SHORT else b"" for text in texts]
+    told = b",".join(b"%d" % len(part) if part else text for text, part in zip(texts, long, strict=True))
+    data = zlib.compress(b"[%d,[%b]]" % (columns.count, told), _LEVEL) + b"".join(long)
+    found = read_columns(table, data)
     for column in table.all_columns:
         before, after = columns.values[column.name], found.values[column.name]
         # 1 is equal to True, which are not the same in a record of whatever there is
         if before != after or (column.dtype == "object" and repr(before) != repr(after)):
             raise ValueError(f"{column.name} has values that JSON has no form for")
-    return text
+    return data
 
 
-def read_columns(table: Table, text: bytes) -> TableColumns:
-    """The rows that a text holds.
+def read_columns(table: Table, data: bytes, names: Collection[str] | None = None) -> TableColumns:
+    """The rows that were written.
+
+    Args:
+        table: that they are of.
+        data: of `write_columns`.
+        names: of the columns that are read; None: of all.
 
     Raises:
         ValueError: it holds no rows of this table.
     """
-    count, columns = _make_reader(tuple(each.dtype for each in table.all_columns)).validate_json(text)
-    if len(columns[0]) != count:
+    head, rest = unfold_first(data)
+    count, told = _make_head_reader().validate_json(head)
+    sizes = [each if isinstance(each, int) else 0 for each in told]
+    if sum(sizes) != len(rest):
+        raise ValueError("a column is cut off, or there is something after the last")
+    # Whoever claims rows has to write their ids, though nobody may read them.
+    if count > (sizes[0] * _MOST_ROWS_A_BYTE if sizes[0] else len(told[0])):
         raise ValueError("nobody has written as many rows as there are said to be")
-    may_be_secret = make_secret_search()(text)
-    found = {}
-    for column, values in zip(table.all_columns, columns, strict=True):
-        if len(values) not in (1, count):
+    search = make_secret_search()
+    is_head_secret, left = search(head), LARGEST - len(head)
+    found: dict[str, list[Any]] = {}
+    for column, values, size, end in zip(table.all_columns, told, sizes, accumulate(sizes), strict=True):
+        if names is not None and column.name not in names:
+            continue
+        is_masked, reader = is_head_secret, _make_reader(column.dtype)
+        if size:
+            text = unfold(rest[end - size : end])
+            left -= len(text)
+            if left < 0:
+                raise ValueError("it is too large")
+            is_masked, values = search(text), reader.validate_json(text)
+        else:
+            values = reader.validate_python(values)
+        if len(values) not in (1, count) or (column is table.all_columns[0] and len(values) != count):
             raise ValueError(f"{column.name} is no column of {count} rows")
-        is_masked = may_be_secret and column.dtype in ("string", "category", "object")
+        if is_masked and column.dtype in ("string", "category", "object"):
+            values = [tuple(map(clean_text, v)) if isinstance(v, tuple) else to_plain(v) for v in values]
         found[column.name] = values
-        if is_masked:
-            found[column.name] = [tuple(map(clean_text, v)) if isinstance(v, tuple) else to_plain(v) for v in values]
     return TableColumns(count, found)
 
 
 @cache
-def _make_reader(dtypes: tuple[Dtype, ...]) -> SchemaValidator:
-    """What reads the number of rows, and columns of these types."""
+def _make_head_reader() -> SchemaValidator:
+    """What reads the number of rows, and the columns or their sizes."""
+    from pydantic_core import SchemaValidator
+    from pydantic_core import core_schema as cs
+
+    number = cs.int_schema(strict=True, ge=0)
+    told = cs.union_schema([cs.int_schema(strict=True, ge=1), cs.list_schema(cs.any_schema())])
+    return SchemaValidator(cs.tuple_schema([number, cs.list_schema(told, min_length=1)]))
+
+
+@cache
+def _make_reader(dtype: Dtype) -> SchemaValidator:
+    """What reads a column of this type."""
     from pydantic_core import SchemaValidator
     from pydantic_core import core_schema as cs
 
@@ -105,13 +147,11 @@ def _make_reader(dtypes: tuple[Dtype, ...]) -> SchemaValidator:
         UTC_TIME: cs.int_schema(strict=True, ge=0, le=_LATEST),
         "object": record,
     }
-    columns = cs.tuple_schema([cs.list_schema(cs.nullable_schema(schemas[each])) for each in dtypes])
-    return SchemaValidator(cs.tuple_schema([cs.int_schema(strict=True, ge=0), columns]))
+    return SchemaValidator(cs.list_schema(cs.nullable_schema(schemas[dtype])))
 
 
 T = TypeVar("T")
 
-_LEVEL: Final = 6
 _STEP: Final = 100
 _FRAMES: Final = {
     name: each for name, each in list_frames(Frames).items() if name not in ("events", "messages", "scores")
@@ -120,20 +160,20 @@ _FRAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """One table of a run: how many rows it has, and its columns, compressed."""
+    """One table of a run: how many rows it has, and its columns, see `write_columns`."""
 
     count: int
     data: bytes
 
-    def decode(self, name: str) -> TableColumns:
-        """Its columns.
+    def decode(self, name: str, columns: Collection[str] | None = None) -> TableColumns:
+        """Its columns of these names, or all.
 
         Raises:
             ValueError: they are damaged.
         """
         if self.count == 0 and not self.data:
             return _FRAMES[name].table.read_columns([])
-        found = read_columns(_FRAMES[name].table, unfold(self.data))
+        found = read_columns(_FRAMES[name].table, self.data, columns)
         if found.count != self.count:
             raise ValueError(f"{found.count} rows in place of {self.count}")
         return found
@@ -180,19 +220,21 @@ def encode_tables(trace: ExecutionTrace, mark: bytes, pause: Callable[[], object
         pause()
         with suppress(ValueError):
             columns = frame.read_columns(trace.frames)
-            data = zlib.compress(write_columns(frame.table, columns), _LEVEL) if columns.count else b""
+            data = write_columns(frame.table, columns) if columns.count else b""
             tables[name] = KeptTable(columns.count, data)
     return KeptTables(mark, tables)
 
 
-def read_kept(connection: sqlite3.Connection, run_ids: Sequence[str]) -> dict[str, KeptTables]:
-    """What is kept of these runs, by run; what can't be read is left out."""
+def read_kept(
+    connection: sqlite3.Connection, run_ids: Sequence[str], names: Collection[str] = _FRAMES
+) -> dict[str, KeptTables]:
+    """What is kept of these runs, by run: the tables of these names; what can't be read is left out."""
     found: dict[str, KeptTables] = {}
     try:
         rows = connection.execute(
-            "SELECT run_id, mark, name, count, data FROM kept_tables "
-            "WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY run_id, mark",
-            [json.dumps(run_ids)],
+            "SELECT run_id, mark, name, count, CASE WHEN name IN (SELECT value FROM json_each(?)) THEN data END "
+            "FROM kept_tables WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY run_id, mark",
+            [json.dumps([*names]), json.dumps(run_ids)],
         )
     except sqlite3.OperationalError:  # the file is of a time without
         return found

@@ -123,6 +123,15 @@ def unfold(data: bytes) -> bytes:
     Raises:
         ValueError: it is damaged, cut off, or too large.
     """
+    return unfold_first(data)[0]
+
+
+def unfold_first(data: bytes) -> tuple[bytes, bytes]:
+    """What was compressed, and the bytes that stand after it.
+
+    Raises:
+        ValueError: as of `unfold`.
+    """
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(data, LARGEST)
@@ -130,7 +139,7 @@ def unfold(data: bytes) -> bytes:
         raise ValueError(str(error)) from error
     if not unpacker.eof:
         raise ValueError("a piece that is cut off, or too large")
-    return text
+    return text, unpacker.unused_data
 
 
 # ----------------------------------------------------------------------------------------------------------------------

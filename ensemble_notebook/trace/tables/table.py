@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -212,14 +212,15 @@ class Table:
         """Make a frame of these rows, in the order given."""
         return self.join([self.read_columns(rows)])
 
-    def read_columns(self, rows: Sequence[Any]) -> TableColumns:
-        """The same rows column by column: what a frame is made of."""
+    def read_columns(self, rows: Sequence[Any], names: Collection[str] | None = None) -> TableColumns:
+        """The same rows column by column, those of these names or all: what a frame is made of."""
         first = self.all_columns[0]
         return TableColumns(
             len(rows),
             {
                 each.name: encode_values(each.values(rows), each.dtype, is_whole=each is first) if rows else []
                 for each in self.all_columns
+                if names is None or each.name in names
             },
         )
 
@@ -303,9 +304,9 @@ class FrameProperty(cached_property["pd.DataFrame"]):
         """How many rows it has for an owner."""
         return len(self.rows(owner))
 
-    def read_columns(self, owner: Any) -> TableColumns:
-        """These rows, column by column."""
-        return self.table.read_columns(self.rows(owner))
+    def read_columns(self, owner: Any, names: Collection[str] | None = None) -> TableColumns:
+        """These rows, column by column: those of these names, or all."""
+        return self.table.read_columns(self.rows(owner), names)
 
 
 class HasFrames:
