@@ -1,7 +1,8 @@
 """What a span of another tracing library tells (T101), by the names that it uses.
 
-Three sets of names are known: the GenAI semantic conventions of OpenTelemetry, from their first attributes to those of
-0.1.0; OpenInference; and OpenLLMetry. Each fact has one row below with all of its names, the most exact first.
+Four sets of names are known: the GenAI semantic conventions of OpenTelemetry, from their first attributes to those of
+0.1.0; OpenInference; OpenLLMetry; and Langfuse's. Each fact has one row below with all of its names, the most exact
+first.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ _OPERATIONS: Final[Mapping[str, ForeignKind]] = {
 }
 _INFERENCE: Final[Mapping[str, ForeignKind]] = {"LLM": "llm", "EMBEDDING": "llm", "AGENT": "agent", "TOOL": "tool"}
 _TRACELOOP: Final[Mapping[str, ForeignKind]] = {"agent": "agent", "tool": "tool"}
+_LANGFUSE: Final[Mapping[str, ForeignKind]] = {
+    "generation": "llm",
+    "embedding": "llm",
+    "agent": "agent",
+    "tool": "tool",
+}
 
 _AGENT: Final = ("gen_ai.agent.name", "agent.name", "agent_name")
 _AGENT_ENDINGS: Final = ("._execute_core", ".run")
@@ -49,7 +56,13 @@ _BESIDE_NAMES: Final = re.compile(
 )
 _CONTROL: Final = ("ParentCommand", "GraphInterrupt", "GraphBubbleUp")
 """What LangGraph raises to hand over or to wait for a person: nothing has failed."""
-_MODEL: Final = ("gen_ai.request.model", "llm.request.model_name", "llm.model_name", "embedding.model_name")
+_MODEL: Final = (
+    "gen_ai.request.model",
+    "llm.request.model_name",
+    "llm.model_name",
+    "embedding.model_name",
+    "langfuse.observation.model.name",
+)
 _SERVED: Final = ("gen_ai.response.model", "llm.response.model_name", "llm.model_name", "embedding.model_name")
 _PROVIDER: Final = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _INPUT_TOKENS: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
@@ -72,13 +85,34 @@ _REASONING_TOKENS: Final = (
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 )
-_COST: Final = ("gen_ai.usage.cost", "operation.cost", "llm.cost.total", "langfuse.observation.cost_details.total")
+_COST: Final = ("gen_ai.usage.cost", "operation.cost", "llm.cost.total")
 _TOOL: Final = ("gen_ai.tool.name", "tool.name", "tool_name", "traceloop.entity.name")
 _TOOL_ID: Final = ("gen_ai.tool.call.id", "tool.id", "tool_call.id")
-_ARGUMENTS: Final = ("gen_ai.tool.call.arguments", "tool_arguments", "traceloop.entity.input", "input.value")
-_RESULT: Final = ("gen_ai.tool.call.result", "tool_response", "traceloop.entity.output", "output.value")
-_INPUT: Final = ("traceloop.entity.input", "input.value")
-_OUTPUT: Final = ("final_result", "traceloop.entity.output", "output.value")
+_ARGUMENTS: Final = (
+    "gen_ai.tool.call.arguments",
+    "tool_arguments",
+    "traceloop.entity.input",
+    "input.value",
+    "langfuse.observation.input",
+)
+_RESULT: Final = (
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "traceloop.entity.output",
+    "output.value",
+    "langfuse.observation.output",
+)
+_INPUT: Final = ("traceloop.entity.input", "input.value", "langfuse.observation.input")
+_OUTPUT: Final = ("final_result", "traceloop.entity.output", "output.value", "langfuse.observation.output")
+_TOO_MANY: Final = 2**63
+_DETAILS: Final[Mapping[str, re.Pattern[str]]] = {
+    "input_tokens": re.compile("input|prompt|cache_"),
+    "output_tokens": re.compile("output|completion"),
+    "cache_read_tokens": re.compile(".*cache(?!_creation|_write)"),
+    "cache_write_tokens": re.compile(".*cache_(creation|write)"),
+    "reasoning_tokens": re.compile(".*reasoning"),
+}
+"""Langfuse counts each token under one key: ``input`` is what is beside ``input_cached_tokens``."""
 _DESCRIPTION: Final = ("gen_ai.agent.description", "agent.description")
 _INPUT_MESSAGES: Final = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
 _OUTPUT_MESSAGES: Final = ("gen_ai.output.messages",)
@@ -117,6 +151,8 @@ def find_kind(span: ForeignSpan) -> ForeignKind | None:
         return _OPERATIONS.get(str(operation), "step")
     if kind := told.get("traceloop.span.kind"):
         return _TRACELOOP.get(str(kind), "step")
+    if kind := told.get("langfuse.observation.type"):
+        return _LANGFUSE.get(str(kind).lower(), "step")
     if "gen_ai.tool.name" in told:
         return "tool"
     if told.get("llm.request.type") or any(name in told for name in ("gen_ai.request.model", "llm.model_name")):
@@ -168,6 +204,9 @@ class Reading:
         count = {"input_tokens": _INPUT_TOKENS, "output_tokens": _OUTPUT_TOKENS, "cache_read_tokens": _READ_TOKENS}
         count |= {"cache_write_tokens": _WRITE_TOKENS, "reasoning_tokens": _REASONING_TOKENS}
         told: dict[str, Any] = {name: self._count(names) for name, names in count.items()}
+        if told["input_tokens"] is None and told["output_tokens"] is None:
+            details = self._details("usage_details")
+            told = {name: _sum_details(details, keys) for name, keys in _DETAILS.items()}
         if told["output_tokens"] is None and told["input_tokens"] is not None and self._is_embedding:
             told["output_tokens"] = 0
         parts = (("input_tokens", "cache_read_tokens"), ("input_tokens", "cache_write_tokens"))
@@ -180,8 +219,9 @@ class Reading:
     @property
     def cost(self) -> Decimal | None:
         """What it cost, in US dollars, where the span says so."""
-        for name in _COST:
-            given = self.span.attributes.get(name)
+        details = self._details("cost_details")
+        parts = [each for key, each in details.items() if key != "total" and isinstance(each, int | float)]
+        for given in (*map(self.span.attributes.get, _COST), details.get("total", sum(parts) if parts else None)):
             if isinstance(given, bool) or not isinstance(given, int | float | str):
                 continue
             try:
@@ -257,6 +297,7 @@ class Reading:
             *_read_flat(told, "llm.input_messages."),
             *_read_flat(told, "gen_ai.prompt."),
             *_read_events(self.span, "prompt"),
+            *_read_spoken(told.get("langfuse.observation.input"), "user"),
         ]
         return [*instructions, *given]
 
@@ -268,6 +309,7 @@ class Reading:
             *_read_flat(told, "llm.output_messages."),
             *_read_flat(told, "gen_ai.completion."),
             *_read_events(self.span, "choice"),
+            *_read_spoken(told.get("langfuse.observation.output"), "assistant"),
         ]
 
     @property
@@ -283,16 +325,37 @@ class Reading:
 
     def _count(self, names: Iterable[str]) -> int | None:
         for name in names:
-            given = self.span.attributes.get(name)
-            if isinstance(given, int | float) and not isinstance(given, bool) and given >= 0 and given == int(given):
-                return int(given)
+            if (count := _to_count(self.span.attributes.get(name))) is not None:
+                return count
         return None
+
+    def _details(self, name: str) -> Mapping[str, Any]:
+        """Numbers of Langfuse by their keys, which its SDK writes as JSON."""
+        given = self.span.attributes.get(f"langfuse.observation.{name}")
+        if isinstance(given, str):
+            with suppress(ValueError):
+                given = json.loads(given)
+        return given if isinstance(given, Mapping) else {}
 
     def _messages(self, names: Iterable[str]) -> list[ChatMessage]:
         for name in names:
             if messages := list(_read_parts(self.span.attributes.get(name), None)):
                 return messages
         return []
+
+
+def _sum_details(details: Mapping[str, Any], keys: re.Pattern[str]) -> int | None:
+    counted = [_to_count(each) for key, each in details.items() if keys.match(key)]
+    known = [each for each in counted if each is not None]
+    return sum(known) if known else None
+
+
+def _to_count(given: Any) -> int | None:
+    """A count, which databases also write as text."""
+    if isinstance(given, str) and given.isdecimal() and len(given) < 20:
+        return int(given)
+    is_number = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < _TOO_MANY
+    return int(given) if is_number and given == int(given) else None
 
 
 def _read_metadata(span: ForeignSpan) -> Mapping[str, Any]:
@@ -345,6 +408,22 @@ def _read_parts(given: Any, role: ChatRole | None) -> Iterator[ChatMessage]:
             yield from _read_parts(each, None)
         elif isinstance(each, Mapping):
             yield from _read_message(each)
+
+
+def _read_spoken(given: Any, role: ChatRole) -> Iterator[ChatMessage]:
+    """Messages of an input or output that may be anything: what is none is the text of one, by that role."""
+    value = given
+    if isinstance(given, str) and given[:1] in ("[", "{"):
+        with suppress(ValueError):
+            value = json.loads(given)
+    if isinstance(value, Mapping) and isinstance(value.get("messages"), list):
+        value = value["messages"]
+    listed = value if isinstance(value, list) else [value]
+    if listed and all(isinstance(each, Mapping) and "role" in each for each in listed):
+        yield from _read_parts(listed, None)
+    elif given:
+        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+        yield ChatMessage(role=role, text=text)
 
 
 def _read_message(given: Mapping[str, Any]) -> Iterator[ChatMessage]:

@@ -1,142 +1,162 @@
-"""Spans in files: OTLP JSON, one document or one a line as the Collector writes it, and pages of Phoenix (T106)."""
+"""Files of spans: documents of OTLP JSON, one or one a line, and what Phoenix, Langfuse and Logfire give (T106)."""
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, Literal
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
-from ensemble_notebook.domain.value_text import parse_instant
-from ensemble_notebook.importers.foreign_span import ForeignSpan, ForeignSpanEvent
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.importers.foreign_span import ForeignSpan
+from ensemble_notebook.importers.span_formats import (
+    find_reader,
+    get_field,
+    read_attributes,
+    read_otlp,
+    settle_pending,
+)
 
-_HEAD_BYTES: Final = 400
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_STATUS: Final[Mapping[str, Literal["ok", "error"]]] = {
-    **dict.fromkeys(("1", "OK", "STATUS_CODE_OK"), "ok"),
-    **dict.fromkeys(("2", "ERROR", "STATUS_CODE_ERROR"), "error"),
-}
+_HEAD_BYTES: Final = 65_536
+_OURS: Final = re.compile(rb'\s*\{\s*"(schemaVersion|ensembleId)"')
+_SIGNS: Final = re.compile(
+    rb'"(resource_?[sS]pans|resource_?[mM]etrics|resource_?[lL]ogs|trace_?[iI]d|data|rows|columns|observations)"\s*:'
+)
+_BINARY: Final = re.compile(rb"(\x00[\s\S]{3})?\n[\s\S]{1,5}(\n|\x12)")
+"""A message of OTLP, after its length where the Collector has written it: its first field is text of no other kind."""
+_LISTS: Final = ("data", "rows", "observations")
+_OTHERS: Final = ("resourceMetrics", "resourceLogs")
+_SPACE: Final = re.compile(r"\s*")
+_SIGNS_OF_DAMAGE: Final = (AttributeError, LookupError, TypeError)
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileOfSpans:
+    """What was read of a file.
+
+    Attributes:
+        spans: all that could be read.
+        remarks: what could not, in words that go on after "the file: ".
+    """
+
+    spans: Sequence[ForeignSpan]
+    remarks: Sequence[str]
 
 
 def has_spans(content: bytes) -> bool:
-    """Whether a file is one of these, by how it begins."""
-    head = b"".join(content[:_HEAD_BYTES].split())
-    return head.startswith((b'{"resourceSpans":', b'{"resource_spans":', b'{"data":['))
+    """Whether a file seems to be one of these, by its first part; whoever reads it says what is wrong."""
+    head = content[:_HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
+    return _OURS.match(head) is None and (_SIGNS.search(head) is not None or _is_binary(head))
 
 
-def read_spans(content: bytes) -> tuple[list[ForeignSpan], bool]:
-    """All spans of a file.
-
-    Returns:
-        The spans, and whether the last line was cut off and left out.
+def read_spans(content: bytes) -> FileOfSpans:
+    """All spans of a file. What is wrong with one span is a remark, and so is a file that was cut off.
 
     Raises:
-        ValueError: a document is no JSON, or has other values than such documents have; says where.
+        ValueError: it is no JSON, or holds something else than documents of spans; says where.
     """
-    try:
-        return list(_read_document(json.loads(content))), False
-    except json.JSONDecodeError:
-        lines = content.splitlines()
-        if len(lines) < 2 or not has_spans(lines[0]):
-            raise
-    spans: list[ForeignSpan] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            spans += _read_document(json.loads(line)) if line.strip() else ()
-        except json.JSONDecodeError as error:
-            if number == len(lines):
-                return spans, True
-            raise json.JSONDecodeError(f"line {number}: {error.msg}", error.doc, error.pos) from error
-    return spans, False
-
-
-def _read_document(document: Any) -> Iterator[ForeignSpan]:
-    if not isinstance(document, Mapping):
-        raise TypeError("a document of spans is an object")
-    for resource in _get(document, "resourceSpans") or ():
-        told = _read_attributes((resource.get("resource") or {}).get("attributes"))
-        for group in _get(resource, "scopeSpans") or ():
-            scope = str((group.get("scope") or {}).get("name") or "")
-            yield from (_read_otlp(span, scope, told) for span in group.get("spans") or ())
-    for span in document.get("data") or ():
-        yield _read_phoenix(span) if "context" in span else _read_otlp(span, "", {})
-
-
-def _read_otlp(span: Mapping[str, Any], scope: str, resource: Mapping[str, Any]) -> ForeignSpan:
-    status = span.get("status") or {}
-    end = _get(span, "endTimeUnixNano")
-    events = [
-        ForeignSpanEvent(
-            str(each.get("name") or ""), int(_get(each, "timeUnixNano") or 0), _read_attributes(each.get("attributes"))
+    if _is_binary(content):
+        raise ValueError(
+            "it is binary OTLP (protobuf), and only its JSON is read. The Collector's file exporter writes that "
+            "with `format: json`, an SDK by an exporter of OTLP JSON"
         )
-        for each in span.get("events") or ()
-    ]
-    return ForeignSpan(
-        trace_id=str(_get(span, "traceId") or ""),
-        span_id=str(_get(span, "spanId") or ""),
-        parent_id=_get(span, "parentSpanId") or None,
-        name=str(span.get("name") or ""),
-        start_ns=int(_get(span, "startTimeUnixNano") or 0),
-        end_ns=int(end) if end else None,
-        attributes=_read_attributes(span.get("attributes")),
-        events=events,
-        status=_STATUS.get(str(status.get("code")), "unset"),
-        status_message=status.get("message") or None,
-        scope=scope,
-        resource=resource,
-    )
+    documents, cut = _parse(content)
+    read: list[ForeignSpan] = []
+    wrong: list[str] = []
+    for document in documents:
+        items = [*_list_items(document)]
+        for item, read_item in items[:-1] if document is cut else items:  # nobody knows whether the last one is whole
+            found = _read(item, read_item)
+            read += [found] if isinstance(found, ForeignSpan) else []
+            wrong += [found] if isinstance(found, str) else []
+    remarks = []
+    if cut is not None:
+        remarks.append(f"it is cut off, and the {pluralize(len(read), 'span')} before that are read")
+    if wrong:
+        more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        remarks.append(mask(f"left out: {', '.join(wrong[:_NAMED])}{more}"))
+    if others := sum(map(_is_other, documents)):
+        remarks.append(f"{pluralize(others, 'document')} of metrics or logs left out")
+    return FileOfSpans([*settle_pending(read)], remarks)
 
 
-def _read_phoenix(span: Mapping[str, Any]) -> ForeignSpan:
-    place = span["context"]
-    told = dict(span.get("attributes") or {})
-    if span.get("span_kind") not in (None, "UNKNOWN"):
-        told.setdefault("openinference.span.kind", span["span_kind"])
-    events = [
-        ForeignSpanEvent(str(each.get("name")), _read_time(each["timestamp"]), each.get("attributes") or {})
-        for each in span.get("events") or ()
-    ]
-    return ForeignSpan(
-        trace_id=str(place["trace_id"]),
-        span_id=str(place["span_id"]),
-        parent_id=span.get("parent_id") or None,
-        name=str(span.get("name") or ""),
-        start_ns=_read_time(span["start_time"]),
-        end_ns=_read_time(span["end_time"]) if span.get("end_time") else None,
-        attributes=told,
-        events=events,
-        status=_STATUS.get(str(span.get("status_code")), "unset"),
-        status_message=span.get("status_message") or None,
-    )
+def _read(item: Any, read_item: Callable[[Any], ForeignSpan]) -> ForeignSpan | str:
+    """A span; else what is wrong with it."""
+    try:
+        return read_item(item)
+    except ValueError as error:
+        reason = str(error)
+    except _SIGNS_OF_DAMAGE as error:
+        reason = f"it is damaged: {type(error).__name__}: {error}"
+    named = item.get("name") or item.get("span_name") if isinstance(item, Mapping) else None
+    return f"span {str(named)[:60]!r} ({reason})" if named else f"a span without a name ({reason})"
 
 
-def _get(given: Mapping[str, Any], name: str) -> Any:
-    """A field by its name in JSON, else by that of the protocol's own definition (``span_id``)."""
-    if name in given:
-        return given[name]
-    return given.get("".join(f"_{each.lower()}" if each.isupper() else each for each in name))
+def _is_other(document: Any) -> bool:
+    return isinstance(document, Mapping) and any(get_field(document, each) is not None for each in _OTHERS)
 
 
-def _read_time(text: str) -> int:
-    since = parse_instant(text) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+def _is_binary(content: bytes) -> bool:
+    return _BINARY.match(content) is not None and re.search(rb"[\x00-\x08\x0e-\x1f]", content[:400]) is not None
 
 
-def _read_attributes(given: Iterable[Mapping[str, Any]] | None) -> dict[str, Any]:
-    return {str(each["key"]): _read_value(each.get("value")) for each in given or ()}
+def _parse(content: bytes) -> tuple[list[Any], Any]:
+    """The documents in a file, one after the other; and the last of them where it was cut off."""
+    # What was cut off may end within a character.
+    text = codecs.getincrementaldecoder("utf-8")().decode(content.removeprefix(codecs.BOM_UTF8))
+    decoder, documents, at = json.JSONDecoder(), list[Any](), 0
+    while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it always matches
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            from jiter import from_json
+
+            try:
+                cut = from_json(text[at:].encode(), partial_mode=True)
+            except ValueError:
+                raise error from None
+            return [*documents, cut], cut
+        documents.append(document)
+    return documents, None
 
 
-def _read_value(given: Any) -> Any:
-    """A value with its type beside it; of several, all but one are null."""
-    if not isinstance(given, Mapping):
-        return given
-    told: Iterator[tuple[str, Any]] = ((name, each) for name, each in given.items() if each is not None)
-    found: tuple[str, Any] = next(told, ("", None))
-    kind, value = found
-    kind = kind.replace("_", "").lower()
-    if kind == "intvalue":
-        return int(value)
-    if kind == "arrayvalue":
-        values = value.get("values")
-        return [_read_value(each) for each in values] if isinstance(values, Sequence) else []
-    return _read_attributes(value.get("values")) if kind == "kvlistvalue" else value
+def _list_items(document: Any) -> Iterator[tuple[Any, Callable[[Any], ForeignSpan]]]:
+    """The spans of a document, as they stand there, each with who reads it."""
+    if isinstance(document, Mapping) and get_field(document, "resourceSpans") is not None:
+        for resource in get_field(document, "resourceSpans"):
+            told = read_attributes((resource.get("resource") or {}).get("attributes"))
+            # Until 2022 scopes were called libraries.
+            for group in get_field(resource, "scopeSpans") or get_field(resource, "instrumentationLibrarySpans") or ():
+                scope = (group.get("scope") or get_field(group, "instrumentationLibrary") or {}).get("name")
+                read = partial(read_otlp, scope=str(scope or ""), resource=told)
+                yield from ((span, read) for span in group.get("spans") or ())
+        return
+    listed = document
+    if isinstance(document, Mapping):
+        listed = next((document[name] for name in _LISTS if isinstance(document.get(name), list)), None)
+        if listed is None and isinstance(columns := document.get("columns"), list):  # Logfire's, column by column
+            names = [each["name"] for each in columns if "values" in each]
+            listed = [
+                dict(zip(names, row, strict=True)) for row in zip(*(each["values"] for each in columns), strict=True)
+            ]
+        if listed is None:
+            listed = [document] if find_reader(document) is not None else []
+    if not isinstance(listed, list):
+        raise TypeError("it holds no documents of spans")
+    for item in listed:
+        if isinstance(item, Mapping) and get_field(item, "resourceSpans") is not None:
+            yield from _list_items(item)
+        else:
+            yield item, _read_item
+
+
+def _read_item(item: Any) -> ForeignSpan:
+    read = find_reader(item) if isinstance(item, Mapping) else None
+    if read is None:
+        raise ValueError("it has the names of no format that is known")
+    return read(item)

@@ -145,13 +145,18 @@ def _choose(files: Iterable[tuple[Path, SessionFile]]) -> list[SessionFile]:
 
 
 def _warn(paths: Sequence[Path], what: str) -> None:
-    """Warn of files that are left out, at the line that has called this package."""
+    """Warn of files that are left out."""
     if not paths:
         return
     names = ", ".join(str(each) for each in paths[:_NAMED])
     more = f" and {pluralize(len(paths) - _NAMED, 'more file')}" if len(paths) > _NAMED else ""
+    warn_caller(f"{names}{more} left out: {what}.")
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line that has called this package."""
     frames = inspect.stack(context=0)
     ours = __name__.partition(".")[0]
     names_of_modules = (str(each.frame.f_globals.get("__name__")) for each in frames)
     level = next((at for at, name in enumerate(names_of_modules, 1) if name.partition(".")[0] != ours), 1)
-    warnings.warn(f"{names}{more} left out: {what}.", UserWarning, stacklevel=level)
+    warnings.warn(message, UserWarning, stacklevel=level)

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from ensemble_notebook.importers.span_documents import has_spans, read_spans
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.session_files import read_content, read_session
+from ensemble_notebook.trace.session_files import read_content, read_session, warn_caller
 
 # --- Whether events from a file can be those of one run: in order, and each in its place (E71) ------------------------
 #
@@ -172,7 +171,7 @@ def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
 
 
 def read_span_runs(content: bytes, path: Path, run_id: str | None = None) -> list[tuple[Event, ...]]:
-    """The events of the runs in a file of spans; a last line that was cut off is left out with a warning (T106).
+    """The events of the runs in a file of spans; what of it can't be read is left out with a warning (T106).
 
     Args:
         content: of the file, not compressed.
@@ -180,20 +179,30 @@ def read_span_runs(content: bytes, path: Path, run_id: str | None = None) -> lis
         run_id: that its first run is given; None: its own.
 
     Raises:
-        TraceFormatError: it is no whole document, or no span in it tells of agents, models or tools.
+        TraceFormatError: it is no JSON of spans, or no span in it tells of agents, models or tools.
     """
     try:
-        spans, is_cut = read_spans(content)
+        file = read_spans(content)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise TraceFormatError(f"{path} is no whole JSON document: {error.msg} at {place}.") from error
+        raise TraceFormatError(f"{path} is no JSON that can be read: {error.msg} at {place}.") from error
+    except UnicodeDecodeError as error:
+        raise TraceFormatError(f"{path} is no file of spans: it is no text in UTF-8.") from error
+    except ValueError as error:
+        raise TraceFormatError(f"{path} can't be read: {error}.") from error
     except _SIGNS_OF_DAMAGE as error:
         raise TraceFormatError(f"The spans in {path} are damaged: {type(error).__name__}: {error}.") from error
-    if is_cut:
-        warnings.warn(f"The last line of {path} was cut off, and is left out.", UserWarning, stacklevel=4)
-    runs = import_runs(spans, run_id)
+    runs = import_runs(file.spans, run_id)
     if not runs:
-        raise TraceFormatError(f"{path} has {len(spans)} spans, and none tells of agents, models or tools.")
+        what = "none of them tells of an agent, a model or a tool"
+        found = (
+            f"there are {len(file.spans):,} spans in it, and {what}"
+            if len(file.spans) > 1
+            else ("its one span tells of no agent, model or tool" if file.spans else "there is no span in it")
+        )
+        raise TraceFormatError(f"{path} has no run: {'; '.join([found, *file.remarks])}.")
+    if file.remarks:
+        warn_caller(f"{path}: {'; '.join(file.remarks)}.")
     return runs
 
 
