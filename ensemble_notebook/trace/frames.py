@@ -6,9 +6,12 @@ The one place where a trace meets pandas; what the columns are is in `tables`.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
@@ -20,6 +23,7 @@ from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segmen
 from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS, TabledRow, list_tabled_rows, spread_columns
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, RunActivity, compute_timeseries, measure_activity
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.parquet_files import check_parquet, write_parquet_folder
 from ensemble_notebook.trace.spans.links import Link, find_links
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -157,6 +161,32 @@ class Frames(Pickled, HasFrames):
         """The run over time, in bins of length `dt` (seconds or a timedelta; None: a hundredth of the run)."""
         with self._fold.lock:
             return TIMESERIES.to_frame(compute_timeseries(self._fold, dt))
+
+    def to_parquet(self, folder: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Write each of these tables to a file of its own in a folder, ``tasks.parquet`` and so on (T123).
+
+        The types are the same whatever is in a table. Instants are in microseconds, UTC. Columns of dicts are JSON
+        text, and so are inputs and outputs of rows that have no common type. The index of a frame is the first column.
+
+        Args:
+            folder: is made where there is none.
+            overwrite: it may have files, and those of these tables are replaced; others stay.
+
+        Returns:
+            The path of the folder.
+
+        Raises:
+            ValidationError: there is a file in its place, or it has files and `overwrite` is not set.
+            MissingPackageError: pyarrow is not installed.
+            OSError: the folder can't be written; what was there before is still there.
+        """
+        check_parquet()
+        kinds = list_frames(Frames)
+        tables = ((name, getattr(self, name), each.table) for name, each in kinds.items())
+        series = ((name, self.timeseries(), TIMESERIES) for name in ["timeseries"])
+        path = Path(folder)
+        write_parquet_folder(chain(tables, series), path, overwrite=overwrite)
+        return path
 
     def _select_spans(self, *kinds: SpanKind) -> list[Span]:
         with self._fold.lock:

@@ -172,9 +172,10 @@ class JoinedFrames(Frames):
         import pandas as pd
 
         made = {run_id: each.timeseries(dt) for run_id, each in self._parts.items()}
-        if not made:
-            return TIMESERIES.to_frame([])
-        return pd.concat(made, names=["run_id"]).reset_index("run_id")
+        # Categories of runs in several currencies are none when they are joined.
+        joined = pd.concat([*made.values()]).astype({"currency": "category"}) if made else TIMESERIES.to_frame([])
+        joined["run_id"] = join_values([(len(each), [run_id]) for run_id, each in made.items()], "category")
+        return joined
 
 
 def load_run_tables(

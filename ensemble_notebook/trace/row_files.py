@@ -10,13 +10,13 @@ import json
 import re
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ensemble_notebook.domain.value_text import WrittenFloat, is_missing, read_float, read_json
-from ensemble_notebook.errors import MissingPackageError, ValidationError, did_you_mean
+from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.parquet_files import check_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +59,8 @@ def read_row_file(path: Path) -> pd.DataFrame:
     if not path.is_file():
         near = [each.name for each in path.parent.glob("*") if is_row_file(each.name)] if path.parent.is_dir() else []
         raise ValidationError(f"There is no file {str(path)!r}.{did_you_mean(path.name, near)}")
-    if name.endswith(".parquet") and find_spec("pyarrow") is None:
-        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+    if name.endswith(".parquet"):
+        check_parquet()
     try:
         if name.endswith(".csv"):
             return _read_csv(path)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.errors import MissingPackageError, ValidationError
+from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.chrome_trace import make_chrome_trace
 from ensemble_notebook.trace.otlp_json import make_otlp_trace
+from ensemble_notebook.trace.parquet_files import check_parquet, write_parquet
+from ensemble_notebook.trace.tables.frame_tables import SPANS
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ensemble_notebook.domain.events import Event
     from ensemble_notebook.trace.frames import Frames
 
@@ -65,25 +63,9 @@ def _write_text(path: Path, text: str) -> Path:
     return write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
 
-def _write_parquet(trace: ExportedTrace, path: Path) -> Path:
-    """The spans; the dicts in `attributes` as JSON text, since a column of a file has one type."""
-    if find_spec("pyarrow") is None:
-        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
-    spans = trace.frames.spans
-    write = partial(json.dumps, ensure_ascii=False, default=str)
-    texts = {"attributes": spans["attributes"].map(write, na_action="ignore").astype("string")}
-    return write_parquet(spans.assign(**texts), path)
-
-
-def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Path:
-    """Write a table as Parquet, its instants in microseconds: DuckDB 2.0 subtracts no others that have a zone.
-
-    Those of runs have no more digits. A column with an instant that has, as inputs may have, stays as it is.
-    """
-    instants = table.select_dtypes(["datetime", "datetimetz"])
-    shorter = {str(name): column.dt.as_unit("us") for name, column in instants.items()}
-    told = {name: each for name, each in shorter.items() if (each == table[name]).where(each.notna(), True).all()}
-    return write_whole(path, lambda draft: table.assign(**told).to_parquet(draft, engine="pyarrow", index=index))
+def _write_spans(trace: ExportedTrace, path: Path) -> Path:
+    check_parquet()
+    return write_whole(path, lambda draft: write_parquet(trace.frames.spans, SPANS, draft))
 
 
 def _write_chrome(trace: ExportedTrace, path: Path) -> Path:
@@ -107,6 +89,6 @@ FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
         "a report as one page, without a network",
     ),
     ".svg": (lambda trace, path: _write_text(path, render_view("svg", trace)), "a picture"),
-    ".parquet": (_write_parquet, "the table of spans"),
+    ".parquet": (_write_spans, "the table of spans"),
 }
 """What a run can be written as: the end of the name, who writes it, and what it is."""

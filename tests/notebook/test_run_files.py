@@ -15,7 +15,6 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.run_files import write_parquet
 from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_frames import everything, research
@@ -129,23 +128,6 @@ def test_any_run_gives_a_picture_that_is_xml_and_keeps_its_bars_inside(events):
     for each in root.iter(f"{SVG}rect"):
         assert 0 <= float(each.get("x", 0)) <= width
         assert float(each.get("x", 0)) + float(each.get("width")) <= width
-
-
-def test_parquet_has_microseconds_unless_something_is_lost(tmp_path):
-    instants = pd.to_datetime(["2026-01-01T00:00:00.000001", None])
-    table = pd.DataFrame(
-        {
-            "naive": instants.as_unit("ns"),
-            "known": instants.as_unit("ns").tz_localize("Asia/Tokyo"),
-            "none": pd.Series([pd.NaT, pd.NaT], dtype="datetime64[ns, UTC]"),
-            "finer": pd.to_datetime([1, None], unit="ns").as_unit("ns"),
-        }
-    )
-    loaded = pd.read_parquet(write_parquet(table, tmp_path / "table.parquet", index=False))
-    assert [each.unit for each in loaded.dtypes[["known", "none"]]] == ["us", "us"]
-    assert [str(each) for each in loaded.dtypes[["naive", "finer"]]] == ["datetime64[us]", "datetime64[ns]"]
-    for name, column in table.items():
-        assert loaded[name].dropna().tolist() == column.dropna().tolist()
 
 
 def test_the_table_of_spans_comes_back_from_parquet_with_its_dtypes(tmp_path):

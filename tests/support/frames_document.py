@@ -74,9 +74,19 @@ needs Matplotlib, which does not come with this package.
 
 `load_traces()` gives the same frames for many runs at once, each with the column `run_id`.
 
+`frames.to_parquet(FOLDER)` writes all of them, one file each, for DuckDB, polars and others (extra `parquet`):
+
+```python
+output.frames.to_parquet("tables")
+load_traces().to_parquet("month", overwrite=True)  # of many runs; the files of these tables are replaced
+```
+
+A column has the same type in each file of its table, also where nothing is in it: a category is a dictionary of text, a
+list of names a list, a dict JSON text. `timeseries` is there with bins of a hundredth of the run.
+
 - Ids are the index, and they join: `task_id`, `parent_id`, `llm_id`, `src` and `dst` are `span_id` elsewhere.
 - A name that ends in `_ms` is a number of milliseconds, by a clock that never jumps. A name that ends in `_time` is an
-  instant, UTC, to the microsecond. Files of Parquet have them as microseconds, which DuckDB and others can subtract.
+  instant, UTC, to the microsecond: here as nanoseconds, in files of Parquet as microseconds, which DuckDB can subtract.
 - Unknown is `NA`, never 0. A sum over a part that is unknown is that of the known part, and `tokens_complete` or
   `cost_complete` beside it is false. The column "NA" below says where there can be one.
 - Tokens and cost stand on the attempts, which are the leaves. In `spans` they stand nowhere else, so that a plain sum

@@ -18,10 +18,11 @@ from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
-from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS
+from ensemble_notebook.trace.parquet_files import check_parquet, write_parquet, write_value
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
-from ensemble_notebook.trace.run_files import find_format, write_parquet
+from ensemble_notebook.trace.run_files import find_format
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def check_export(path: Path) -> None:
     name = path.name.lower()
     if name.endswith(".eval") and find_spec("inspect_ai") is None:
         raise MissingPackageError("Logs of inspect_ai are written by its own classes", extra="inspect")
-    if name.endswith(".parquet") and find_spec("pyarrow") is None:
-        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+    if name.endswith(".parquet"):
+        check_parquet()
     if _find_format(path) is None:
         try:
             find_format(path)
@@ -101,11 +102,7 @@ def _write_jsonl(result: Any, path: Path, _: Formulas) -> Path:
 
 
 def _write_parquet(result: Any, path: Path, _: Formulas) -> Path:
-    """The rows; what is no plain value as JSON text, since a column of a file has one type."""
-    rows = _take_rows(result)
-    mixed = rows.select_dtypes("object").columns
-    texts = {name: rows[name].map(_to_json, na_action="ignore").astype("string") for name in mixed}
-    return write_parquet(rows.assign(**texts), path, index=False)
+    return write_whole(path, lambda draft: write_parquet(_take_rows(result), MAP_ROWS, draft))
 
 
 def _write_page(result: Any, path: Path, _: Formulas) -> Path:
@@ -115,10 +112,6 @@ def _write_page(result: Any, path: Path, _: Formulas) -> Path:
 def _take_rows(result: Any) -> Any:
     assert result.frames is not None
     return result.frames.rows.reset_index(drop=True)
-
-
-def _to_json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False, default=str)
 
 
 # --- A log of inspect_ai: a row is a sample, a repeat is an epoch -----------------------------------------------------
@@ -184,8 +177,8 @@ def _make_eval_row(result: Any, row: Any, scores: list[ScoreRecord]) -> EvalSamp
     return EvalSample(
         id="/".join(names),
         epoch=row.repeat or 1,
-        input=mask(_to_json(inputs)),
-        target=mask(_to_json(expected)),
+        input=mask(write_value(inputs)),
+        target=mask(write_value(expected)),
         messages=messages,
         events=events,
         output=ModelOutput.from_content(next(iter(usage), _NO_MODEL), raw) if raw else ModelOutput(),

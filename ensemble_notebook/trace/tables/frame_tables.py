@@ -437,6 +437,7 @@ RUNS: Final = make_table(
             "object",
             "what a fork, or a call made again, changes there: the names of its arguments; NA where nothing",
             lambda each: each.fold.changed or None,
+            "readonly string[]",
         ),
         make_known("start_time", UTC_TIME, "when it started", "run.start_time"),
         Column("end_time", UTC_TIME, "when it ended", "run.end_time"),

@@ -68,6 +68,11 @@ class Column:
         return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), None)
 
     @property
+    def is_list(self) -> bool:
+        """A value is a list of names."""
+        return self.type_name == "readonly string[]"
+
+    @property
     def read(self) -> Callable[[Any], Any]:
         """The function that gives the value of a row; None is unknown."""
         value = self.value or self.name

@@ -1,0 +1,105 @@
+"""Tables as Parquet (T123): a column's type there is what its table says, whatever is in it, and also if nothing is.
+
+Why not simply pandas' `to_parquet`: it takes the types from the values, so an empty list has no type, a category counts
+by as many bits as it has words, and an instant has nanoseconds, which DuckDB can't subtract.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.errors import MissingPackageError, ValidationError
+from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.tables.table import UTC_TIME, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def check_parquet() -> None:
+    """See whether Parquet can be written here.
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+
+
+def write_parquet(frame: pd.DataFrame, table: Table, path: Path) -> None:
+    """Write a frame as a file of Parquet: instants in microseconds, lists of names as lists, records as JSON text.
+
+    Args:
+        frame: the columns of the table, and perhaps more, which have the type of their dtype; a mixed one is text.
+        table: what the frame is of.
+        path: of the file.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    text = pa.string()
+    types = {
+        "category": pa.dictionary(pa.int32(), text),
+        "Int64": pa.int64(),
+        "Float64": pa.float64(),
+        "boolean": pa.bool_(),
+        UTC_TIME: pa.timestamp("us", "UTC"),
+    }
+    fields: dict[str, Any] = {}
+    texts: dict[str, pd.Series[Any]] = {}
+    lists = {each.name for each in table.columns if each.is_list}
+    for name, column in frame.items():
+        if column.dtype == object and name not in lists:
+            texts[str(name)] = column.map(write_value, na_action="ignore").astype("string")
+        fields[str(name)] = pa.list_(text) if name in lists else types.get(str(column.dtype), text)
+    index: dict[str, Any] = {} if table.index is None else {table.index.name: types.get(table.index.dtype, text)}
+    schema = pa.schema({**fields, **index})  # what is noted for pandas is right only where the index comes last
+    made = pa.Table.from_pandas(frame.assign(**texts), schema, preserve_index=bool(index), safe=False)
+    made = made.select([*index, *fields])
+    parquet.write_table(made, path)
+
+
+def write_value(value: Any) -> str:
+    """A value as the text of a column that is of no one type: what is no text is JSON."""
+    return value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False, default=str)
+
+
+def write_parquet_folder(tables: Iterable[tuple[str, pd.DataFrame, Table]], folder: Path, *, overwrite: bool) -> None:
+    """Write each table as a file in a folder. None is put there before all are written.
+
+    Args:
+        tables: with their names, made one by one.
+        folder: is made where there is none.
+        overwrite: it may have files, and those of the tables are replaced; others stay.
+
+    Raises:
+        ValidationError: there is a file in its place, or it has files and may not.
+        OSError: it can't be written; what was there before is still there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValidationError(f"{str(folder)!r} is a file. The tables of a run are written to a folder.")
+    is_new = not folder.exists()
+    if not is_new and not overwrite and any(folder.iterdir()):
+        raise ValidationError(
+            f"The folder {str(folder)!r} has files in it. Name another one, or write overwrite=True: that replaces "
+            "the files of these tables, and leaves all others."
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # What is written to is renamed where that does: a folder that is there may be one in which somebody works.
+        with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent if is_new else folder) as made:
+            draft = Path(made)
+            for name, frame, table in tables:
+                write_parquet(frame, table, draft / f"{name}.parquet")
+            if is_new:
+                draft.rename(folder)
+            else:
+                for file in draft.iterdir():
+                    file.replace(folder / file.name)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(folder)) from error
