@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
+from ensemble_notebook.domain.outputs.secrets import mask, mask_values
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.value_text import mend_text
@@ -106,13 +107,11 @@ class GenAiSpans:
             owner = None if event.parent_id is None else self._places.get(event.parent_id)
             self._messages.setdefault(owner, []).append({"role": "tool", "parts": [part]})
 
-    def _set_conversation(self, task: str | None, system: str, earlier: Sequence[Any]) -> None:
-        told = system or "\n\n".join(each.content for each in earlier if each.role == "system")
+    def _set_conversation(self, task: str | None, system: str, earlier: Sequence[ChatMessage]) -> None:
+        told = system or "\n\n".join(each.text for each in earlier if each.role == "system")
         self._system[task] = mask(told)
-        self._messages[task] = []
-        for each in earlier:
-            if each.role != "system":
-                self._tell(task, each.role, each.content)
+        written = [_write_message(each) for each in earlier if each.role != "system"]
+        self._messages[task] = [mask_values(each) for each in written if each["parts"]]
 
     def _tell(self, task: str | None, role: str, text: str) -> None:
         if text:
@@ -231,16 +230,21 @@ def _set_status(span: GenAiSpan, event: Any) -> None:
 
 
 def _make_reply(event: ev.LlmCallCompleted) -> Message | None:
-    parts: list[Message] = []
-    if event.reasoning:
-        parts.append({"type": "reasoning", "content": event.reasoning})
-    if event.text:
-        parts.append({"type": "text", "content": event.text})
-    parts += [
-        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
-        for call in event.tool_calls
-    ]
+    thought = [{"type": "reasoning", "content": event.reasoning}] if event.reasoning else []
+    parts = [*thought, *_write_parts(event.text, event.tool_calls)]
     return {"role": "assistant", "parts": parts} if parts else None
+
+
+def _write_message(message: ChatMessage) -> Message:
+    if message.role == "tool":
+        answer = {"type": "tool_call_response", "id": message.tool_call_id, "response": message.text}
+        return {"role": "tool", "parts": [answer]}
+    return {"role": message.role, "parts": _write_parts(message.text, message.tool_calls)}
+
+
+def _write_parts(text: str, calls: Sequence[ToolCall]) -> list[Message]:
+    asked = [{"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+    return [*([{"type": "text", "content": text}] if text else []), *asked]
 
 
 def _write(value: Any) -> str:

@@ -256,6 +256,11 @@ def mask_event(event: E) -> E:
     return cast("E", _mask(event))
 
 
+def mask_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an event of others that is to be made, without secrets, in its names, too."""
+    return {name: _mask_field(value) for name, value in given.items()}
+
+
 @functools.cache
 def _list_fields(kind: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind) if each.init)

@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol, Self
 
 from ensemble_notebook.domain.events import Event, RunEnded, RunStarted
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.loaded_map import make_loaded_output
@@ -198,7 +197,6 @@ class Watch(SuggestsNames):
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
-            event = mask_event(event)
             if isinstance(event, RunStarted):
                 self._open_count += 1
                 trace_id = event.run_id.partition("-")[0]

@@ -23,6 +23,7 @@ from ensemble_notebook.domain.definitions.enums import (
     ToolOutcome,
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.secrets import mask_id
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.domain.value_text import parse_instant
@@ -56,7 +57,7 @@ class AgentEnsembleImporter:
 
     def __init__(self, document: Plain) -> None:
         self._document = document
-        self._run_id = str(document.get("ensembleId") or "trace")
+        self._run_id = mask_id(str(document.get("ensembleId") or "trace"))
         self._start = parse_instant(document["startedAt"])
         self._end = max(self._start, _parse_moment(document.get("completedAt"), _find_latest(document, self._start)))
         self._events = EventList(self._run_id, self._start)

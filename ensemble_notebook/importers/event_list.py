@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.text_filter import mask_fields
 
 
 class EventList:
@@ -43,6 +44,12 @@ class EventList:
         """All events, in order of time."""
         in_time = sorted(self._events, key=lambda each: each[1])
         return tuple(
-            kind(run_id=self.run_id, seq=seq, time=time, offset_s=(time - self.start).total_seconds(), **fields)
+            kind(
+                run_id=self.run_id,
+                seq=seq,
+                time=time,
+                offset_s=(time - self.start).total_seconds(),
+                **mask_fields(fields),
+            )
             for seq, (kind, time, fields) in enumerate(in_time)
         )

@@ -27,6 +27,7 @@ from ensemble_notebook.domain.definitions.enums import (
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
+from ensemble_notebook.domain.text_filter import mask_fields
 from ensemble_notebook.errors import make_recorded_error
 from ensemble_notebook.importers.foreign_names import ForeignKind, Reading, find_kind, has_names
 from ensemble_notebook.importers.foreign_span import ForeignSpan
@@ -780,7 +781,8 @@ class ForeignRuns:
     def _emit(self, run: _Run, kind: type[ev.Event], at_ns: int, **fields: Any) -> None:
         at_ns = max(at_ns, run.start_ns)
         offset_s = (at_ns - run.start_ns) / 1e9
-        run.out.append(kind(run_id=run.run_id, seq=run.seq, time=_to_time(at_ns), offset_s=offset_s, **fields))
+        told = mask_fields(fields)
+        run.out.append(kind(run_id=run.run_id, seq=run.seq, time=_to_time(at_ns), offset_s=offset_s, **told))
         run.seq += 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from ensemble_notebook.domain.outputs.secrets import mask_id
 from ensemble_notebook.domain.value_text import parse_instant
 from ensemble_notebook.importers.foreign_span import ForeignSpan, ForeignSpanEvent
 
@@ -122,7 +123,7 @@ def read_langfuse(observation: SpanObject) -> ForeignSpan:
     end = get_field(observation, "endTime")
     is_moment = observation["type"] == "EVENT"
     return ForeignSpan(
-        trace_id=str(get_field(observation, "traceId") or observation["id"]),
+        trace_id=_read_id(get_field(observation, "traceId") or observation["id"], "trace id"),
         span_id=_read_id(observation["id"], "id"),
         parent_id=_read_parent(get_field(observation, "parentObservationId")),
         name=str(observation.get("name") or ""),
@@ -225,11 +226,11 @@ def _read_value(given: Any) -> Any:
 def _read_id(given: Any, what: str) -> str:
     if not given:
         raise ValueError(f"it has no {what}")
-    return str(given)
+    return mask_id(str(given))
 
 
 def _read_parent(given: Any) -> str | None:
-    return str(given) if given and given != _NO_SPAN else None
+    return mask_id(str(given)) if given and given != _NO_SPAN else None
 
 
 def _read_ns(given: Any, what: str) -> int:

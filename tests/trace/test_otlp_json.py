@@ -116,3 +116,34 @@ def test_the_table_of_names_has_each_name_of_the_code_t116():
     document = (ROOT / "docs" / "interop.md").read_text().partition("## OpenTelemetry out")[2].partition("\n## ")[0]
     assert SCHEMA_URL in document
     assert set(re.findall(r"`((?:gen_ai|error)\.[a-z_.]+)`", document)) == names
+
+
+def test_a_conversation_that_goes_on_is_written_with_its_calls_and_results_t115(tmp_path):
+    """A request that is told what came before: its messages stand in the file, masked."""
+    key = "sk-" + "x" * 40
+    said = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": f"Use {key}."},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "find", "arguments": {"parcel": 7}}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "In Graz."},
+        {"role": "user", "content": "And now?"},
+    ]
+    told = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": json.dumps(said)}
+    (events,) = import_runs([ForeignSpan("aa", "01", None, "chat", 10**18, 10**18 + 1000, told)])
+    file = ExecutionTrace.from_events(events).export(tmp_path / "run.otlp.json")
+    (chat,) = [
+        span
+        for span in json.loads(file.read_text())["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        if span["name"] == "chat m"
+    ]
+    written = {each["key"]: each["value"]["stringValue"] for each in chat["attributes"]}
+    assert json.loads(written["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": "Use ***."}]},
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "find", "arguments": {"parcel": 7}}],
+        },
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "In Graz."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "And now?"}]},
+    ]
+    assert "Be brief." in written["gen_ai.system_instructions"]

@@ -7,6 +7,7 @@ they hold secrets.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -146,6 +147,12 @@ def mask_start(text: str, length: int) -> str:
         return mask(text)
     masked = mask(text[: length + _LONGEST])
     return masked[: max(0, min(length, len(masked) - min(_LONGEST, len(text) - length)))]
+
+
+def mask_id(given: str) -> str:
+    """An id; where it has a secret in it, another one instead that is as much its own."""
+    masked = mask(given)
+    return given if masked == given else f"{masked}-{hashlib.sha256(given.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def mask_named(name: str, text: str) -> str:

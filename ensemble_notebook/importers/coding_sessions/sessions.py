@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.secrets import mask_id
 from ensemble_notebook.domain.planning.managed_work import cut_words
-from ensemble_notebook.errors.base import mask_text
 from ensemble_notebook.importers.coding_sessions import claude_code, codex
 from ensemble_notebook.importers.coding_sessions.session import Note, Session
 from ensemble_notebook.importers.coding_sessions.session_events import to_events
@@ -70,9 +70,8 @@ def import_sessions(files: Iterable[SessionFile], run_id: str | None = None) -> 
     made = []
     for own_id, parts in groups.items():
         session = _read(parts, seen)
-        session.run_id = run_id or own_id
-        name = session.name or next((cut_words(each.title) for each in session.prompts if each.title), None)
-        session.name = None if name is None else mask_text(name)  # names of runs are shown as they are
+        session.run_id = run_id or mask_id(own_id)
+        session.name = session.name or next((cut_words(each.title) for each in session.prompts if each.title), None)
         made.append(to_events(session))
     return made
 
