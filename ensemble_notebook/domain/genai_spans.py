@@ -20,7 +20,7 @@ from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.value_text import mend_text
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
-"""The one version whose names these are. None of them is stable, so a reader has to know."""
+"""The one version whose names these are, which is a name: none of them is stable, so a reader has to know."""
 SCOPE: Final = "ensemble_notebook"
 
 USAGE: Final = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,16 @@ class OtelExporter(SuggestsNames):
         from opentelemetry import trace
 
         return trace.get_tracer_provider() if self.tracer_provider is None else self.tracer_provider
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which has a provider of its own."""
+        if self.tracer_provider is not None:
+            raise TypeError(
+                "an OtelExporter with a tracer_provider sends from the process that this is in. Leave it out, so that "
+                "each process is asked for its own, or give the exporter to the ensemble that is mapped, which hears "
+                "of all rows"
+            )
+        return partial(OtelExporter, content=self.content), ()
 
     def on_event(self, event: ev.Event) -> None:
         """Take in the next event of a run.

@@ -1,7 +1,10 @@
 """Spans of runs in a real tracer provider."""
 
 import json
+import pickle
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 from google.protobuf.json_format import Parse
@@ -12,7 +15,16 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ensemble_notebook import Agent, Ensemble, OtelExporter, ScriptedChatModel, Task, TaskExecutionError, ToolUse
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    OtelExporter,
+    ScriptedChatModel,
+    Task,
+    TaskExecutionError,
+    ToolUse,
+    ValidationError,
+)
 from ensemble_notebook.domain.genai_spans import SCHEMA_URL
 from tests.support.store import wait_for_store
 
@@ -308,3 +320,53 @@ def test_a_processor_that_raises_once_costs_one_span_and_one_warning_t119(kept, 
 def test_a_cell_sends_its_spans_to_the_provider_of_the_process_c112():
     team = Ensemble.from_yaml("trace_exporter: otel\ntasks: [Say hello]\n")
     assert isinstance(team.trace_exporter, OtelExporter)
+
+
+# --- Rows elsewhere (T125) --------------------------------------------------------------------------------------------
+
+
+def make_mapped(exporter: object, inner_exporter: object = None) -> Ensemble:
+    """An ensemble whose task another one does."""
+    agent = Agent(role="Speaker", goal="Speak")
+    inner = Ensemble(
+        name="inner", tasks=[Task.of("Say it", agent=agent)], llm="scripted", trace_exporter=inner_exporter
+    )
+    task = Task.of("Say {word}", name="say", ensemble=inner)
+    return Ensemble(name="mapped", tasks=[task], trace_exporter=exporter)
+
+
+ROWS = [{"word": "a"}, {"word": "b"}]
+
+
+@pytest.mark.parametrize("kind", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_rows_elsewhere_have_the_spans_of_rows_here_t125(kept, provider, kind):
+    with provider.get_tracer("web").start_as_current_span("GET /advice"):
+        make_mapped(OtelExporter(provider)).map(ROWS)
+    here = name_parents(kept.get_finished_spans())
+    kept.clear()
+    with (
+        kind(2, **({"mp_context": get_context("spawn")} if kind is ProcessPoolExecutor else {})) as executor,
+        provider.get_tracer("web").start_as_current_span("GET /advice"),
+    ):
+        make_mapped(OtelExporter(provider), OtelExporter(provider)).map(ROWS, executor=executor)
+    spans = kept.get_finished_spans()
+    assert name_parents(spans) == here
+    around = {span.context.span_id: span for span in spans}
+    for span in spans:
+        assert span.start_time <= span.end_time
+        if span.parent is not None:
+            outer = around[span.parent.span_id]
+            assert outer.start_time <= span.start_time
+            assert span.end_time <= outer.end_time
+
+
+def test_an_exporter_inside_rows_elsewhere_asks_their_process_for_its_provider_t125(kept, provider, monkeypatch):
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
+    with ThreadPoolExecutor(2) as executor:
+        make_mapped(None, OtelExporter()).map(ROWS, executor=executor)
+        assert [name for name, around in name_parents(kept.get_finished_spans()) if around is None] == (
+            ["invoke_workflow inner"] * 2
+        )
+        with pytest.raises(ValidationError, match="an OtelExporter with a tracer_provider sends from the process"):
+            make_mapped(None, OtelExporter(provider)).map(ROWS, executor=executor)
+    assert vars(pickle.loads(pickle.dumps(OtelExporter(content=True))))["content"] is True

@@ -83,7 +83,7 @@ def test_polars_subtracts_instants_of_a_run(venv: Venv, folder: Path) -> None:
     assert venv.run("python", "-c", asked, cwd=folder).strip() == "Duration(time_unit='us')"
 
 
-@pytest.mark.parametrize("place, asked", enumerate((_DUCKDB_TYPES, _POLARS_TYPES)), ids=("duckdb", "polars"))
+@pytest.mark.parametrize("place, asked", [(0, _DUCKDB_TYPES), (1, _POLARS_TYPES)], ids=("duckdb", "polars"))
 @pytest.mark.parametrize("tables", ["one", "many", "none"])
 def test_types_of_all_tables_are_those_of_the_frames(
     venv: Venv, folder: Path, tables: str, place: int, asked: str

@@ -109,7 +109,8 @@ class ExecutorRows:
             ensemble, budget=None, listeners=(), trace_exporter=None, capture_mode=prepared.capture_mode, verbose=False
         )
         around = () if parent is None else parent.rate_limits
-        self._packed, self._rate_limits = pack_ensemble(travelling, around)
+        heard = (*ensemble.listeners, ensemble.trace_exporter)
+        self._packed, self._rate_limits = pack_ensemble(travelling, around, heard)
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
         """As a `RunRow`. Called on the map's loop, inside the task of the row."""

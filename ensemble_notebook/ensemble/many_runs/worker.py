@@ -25,6 +25,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.budget_reservation import open_account
+from ensemble_notebook.engine.events.listeners import leave_out_heard
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.rate_limiter import RatePart, RatePartsHere, RatePartsLeft
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
@@ -292,15 +293,18 @@ _FAULTS = (pickle.PicklingError, TypeError, AttributeError, ValueError, Recursio
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
-    def __init__(self, stream: io.BytesIO, rate_limits: list[RateLimit]) -> None:
+    def __init__(self, stream: io.BytesIO, rate_limits: list[RateLimit], heard: Sequence[Any]) -> None:
         super().__init__(stream)
         self._rate_limits = rate_limits
+        self._heard = heard
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, RateLimit):  # wherever it is, in a tool or a function, too
             self._rate_limits.append(value)
         if isinstance(value, Definition):
             return make_blank, (type(value),), get_state(value), None, None, set_state
+        if hasattr(type(value), "sends_to") and not leave_out_heard([value], self._heard):
+            return type(None), ()
         if isinstance(value, MappingProxyType):
             return make_view, (dict(value),)
         if isinstance(value, CodeType):  # cloudpickle takes its file away, and with it where an error came from
@@ -314,13 +318,16 @@ def pack(value: Any) -> bytes:
     Raises:
         Exception: something in it can't be pickled.
     """
-    return _pack(value, [])
+    return _pack(value, [], ())
 
 
-def _pack(value: Any, rate_limits: list[RateLimit]) -> bytes:
-    """As `pack`; the list gets all rate limits that are met on the way, once each."""
+def _pack(value: Any, rate_limits: list[RateLimit], heard: Sequence[Any]) -> bytes:
+    """As `pack`; the list gets all rate limits that are met on the way, once each.
+
+    Left out are exporters of what one of `heard` exports, too (T125).
+    """
     stream = io.BytesIO()
-    _Pickler(stream, rate_limits).dump(value)
+    _Pickler(stream, rate_limits, heard).dump(value)
     return stream.getvalue()
 
 
@@ -346,12 +353,15 @@ class SentEnsemble(NamedTuple):
     rate_limits: list[RateLimit]
 
 
-def pack_ensemble(ensemble: RunnableEnsemble, around: tuple[RateLimit, ...]) -> tuple[bytes, list[RateLimit]]:
+def pack_ensemble(
+    ensemble: RunnableEnsemble, around: tuple[RateLimit, ...], heard: Sequence[Any]
+) -> tuple[bytes, list[RateLimit]]:
     """Pickle an ensemble as a `SentEnsemble`.
 
     Args:
         ensemble: what runs.
         around: rate limits that all its requests pass beside its own.
+        heard: who hears of the rows when they are back.
 
     Returns:
         The bytes, and all rate limits that there are, in the order in which the worker has them.
@@ -361,7 +371,7 @@ def pack_ensemble(ensemble: RunnableEnsemble, around: tuple[RateLimit, ...]) -> 
     """
     found: list[RateLimit] = []
     try:
-        return _pack(SentEnsemble(ensemble, around, found), found), found  # the list itself is written last
+        return _pack(SentEnsemble(ensemble, around, found), found, heard), found  # the list itself is written last
     except _FAULTS as error:
         reason = summarize_error(error)
 
