@@ -38,6 +38,7 @@ MEASUREMENTS: Final = (
     "fan",
     "stop",
     "watching",
+    "watched_framework",
     "watched_spans",
     "first_view",
     "timeline",

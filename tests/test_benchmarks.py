@@ -69,6 +69,8 @@ ROWS = [
     "more for a watched reply of 10 kB, wall",
     "a map of 20 rows watched in the grid, wall",
     "a map of 20 rows watched in the grid, CPU",
+    "a watched LangGraph run of 2 calls, CPU",
+    "a watched LangGraph run of 2 calls, wall",
     "bytes to the page for 40 foreign spans live",
     "Run key to the view, 5 s after %load_ext",
     "first paint of 100 spans",

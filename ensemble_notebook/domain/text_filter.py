@@ -263,17 +263,18 @@ def mask_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _list_fields(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind) if each.init)
+    declared = {each.name: str(each.type).removesuffix(" | None") for each in fields(kind) if each.init}
+    return tuple(name for name, each in declared.items() if each not in _TEXTLESS_FIELDS)
 
 
 def _mask(value: Any) -> Any:
-    if type(value) in _TEXTLESS:
+    if type(value) is str:
+        return value if (masked := mask(value)) == value else masked  # what is equal need not be the same object
+    if type(value) in _TEXTLESS or isinstance(value, str):  # an enum's member is no text
         return value
-    if isinstance(value, str):
-        return mask(value) if type(value) is str else value  # an enum's member is no text
     if isinstance(value, tuple):
-        masked = tuple(map(_mask, value))
-        return value if all(map(operator.is_, masked, value)) else masked
+        parts = tuple(map(_mask, value))
+        return value if all(map(operator.is_, parts, value)) else parts
     if isinstance(value, list):
         return [_mask(each) for each in value]
     if isinstance(value, Mapping):

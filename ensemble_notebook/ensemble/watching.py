@@ -15,6 +15,8 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -36,6 +38,8 @@ logger = logging.getLogger(__name__)
 SETTLE_S: Final = 0.5
 """How often runs that may be over are looked at."""
 FLUSH_LIMIT_S: Final = 2.0
+GATHER_S: Final = 0.05
+"""How long spans are gathered: who makes them is interrupted once for many of them, and nobody sees the difference."""
 
 
 class RunView(Protocol):
@@ -104,6 +108,7 @@ class Watch(SuggestsNames):
         self._open_count = 0
         self._contexts: dict[str, contextvars.Context] = {}
         self._is_over = False
+        self._is_wanted = threading.Event()
         self._leave_cells: Callable[[], object] = bool
         if "IPython" in sys.modules:
             self._leave_cells = render_view("cell_end", self._flush)
@@ -115,7 +120,7 @@ class Watch(SuggestsNames):
     def runs(self) -> tuple[EnsembleOutput, ...]:
         """The runs that have ended, in the order in which they began."""
         self._flush()
-        return tuple(each.output for each in [*self._runs.values()] if each.output is not None)
+        return tuple(each.output for each in [*self._runs.values()] if each.is_over)
 
     @property
     def late_ends(self) -> int:
@@ -132,6 +137,7 @@ class Watch(SuggestsNames):
             _watches.pop(self._tap, None)
         self._leave_cells()
         self._items.put(None)
+        self._is_wanted.set()
         self._thread.join(FLUSH_LIMIT_S)
         if self.late_ends:
             ended = pluralize(self.late_ends, "span")
@@ -147,7 +153,8 @@ class Watch(SuggestsNames):
 
     def __repr__(self) -> str:
         """How many runs there are."""
-        done = len(self.runs)
+        self._flush()
+        done = sum(each.is_over for each in [*self._runs.values()])
         rest = len(self._runs) - done
         said = pluralize(done, "run") + (f", {rest} going on" if rest else "")
         late = f", {pluralize(self.late_ends, 'late span')}" if self.late_ends else ""
@@ -158,6 +165,7 @@ class Watch(SuggestsNames):
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             done = threading.Event()
             self._items.put(done)
+            self._is_wanted.set()
             done.wait(FLUSH_LIMIT_S)
 
     # --- On the thread of its own -------------------------------------------------------------------------------------
@@ -165,11 +173,7 @@ class Watch(SuggestsNames):
     def _work(self) -> None:
         due_s = time.monotonic() + SETTLE_S
         while True:
-            is_idle = self._open_count == 0
-            try:
-                item = self._items.get(timeout=None if is_idle else SETTLE_S)
-            except queue.Empty:
-                item = threading.Event()
+            item = self._wait_for_item()
             try:
                 if item is None:
                     self._take(self._adapter.close())
@@ -182,6 +186,17 @@ class Watch(SuggestsNames):
                 logger.exception("A span can't be shown; watching goes on.")
                 if item is None:
                     return
+
+    def _wait_for_item(self) -> SpanStart | SpanEnd | threading.Event | None:
+        with suppress(queue.Empty):
+            return self._items.get_nowait()
+        try:
+            item = self._items.get(timeout=SETTLE_S if self._open_count else None)
+        except queue.Empty:
+            return threading.Event()
+        self._is_wanted.wait(GATHER_S)
+        self._is_wanted.clear()
+        return item
 
     def _take_item(self, item: SpanStart | SpanEnd | threading.Event) -> None:
         if isinstance(item, threading.Event):
@@ -212,7 +227,7 @@ class _WatchedRun:
     """One run: its events go to its view and to the store as they come."""
 
     def __init__(self, first: RunStarted, context: contextvars.Context) -> None:
-        self.output: EnsembleOutput | None = None
+        self.is_over = False
         self._events: list[Event] = []
         self._context = context
         self._view: RunView | None = None
@@ -227,7 +242,7 @@ class _WatchedRun:
 
     def add(self, event: Event) -> None:
         """Take in the next event."""
-        if self.output is not None:
+        if self.is_over:
             return
         self._events.append(event)
         view, writer = self._view, self._writer
@@ -236,12 +251,16 @@ class _WatchedRun:
         if view is not None:
             self._show(lambda: view.on_event(event))
         if isinstance(event, RunEnded):
-            self.output = output = make_loaded_output(ExecutionTrace(self._events))
+            self.is_over = True
             if writer is not None:
                 writer.close()
             if view is not None:
-                self._show(lambda: view.close(output))
-            self._events.clear()
+                self._show(lambda: view.close(self.output))
+
+    @cached_property
+    def output(self) -> EnsembleOutput:
+        """The run, once it is over; made when it is asked for, since most are only kept."""
+        return make_loaded_output(ExecutionTrace(self._events))
 
     def _show(self, show: Callable[[], Any]) -> Any:
         """Do something in the cell that the run began in; what fails there costs the view alone."""

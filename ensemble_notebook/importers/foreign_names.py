@@ -265,8 +265,10 @@ class Reading:
     @property
     def output(self) -> str:
         """What came of it."""
+        if given := _read_content(self._text(_OUTPUT)):
+            return given
         replies = [each.text for each in self.said if each.role == "assistant" and each.text]
-        return _read_content(self._text(_OUTPUT)) or (replies[-1] if replies else "")
+        return replies[-1] if replies else ""
 
     @property
     def finish_reason(self) -> str | None:
@@ -484,9 +486,7 @@ def _read_call(given: Mapping[str, Any]) -> ToolCall:
 def _read_flat(told: Attributes, prefix: str) -> Iterator[ChatMessage]:
     """Messages with a number and a path for each of their fields, as OpenInference and OpenLLMetry write them."""
     found: dict[int, dict[str, Any]] = {}
-    for name, value in told.items():
-        if not name.startswith(prefix):
-            continue
+    for name, value in [each for each in told.items() if each[0].startswith(prefix)]:
         number, _, path = name[len(prefix) :].partition(".")
         place = _PLACES.match(path)
         if not number.isdigit() or place is None:

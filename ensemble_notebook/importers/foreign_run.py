@@ -535,8 +535,7 @@ class ForeignRuns:
 
     def _tell_given(self, run: _Run, box: _Box, reading: Reading, at_ns: int) -> None:
         """What the first model call of a task was asked with is what the task was given."""
-        asked = list(reading.asked)
-        if box.is_told or not asked:
+        if box.is_told or not (asked := reading.asked):
             return
         box.is_told = True
         system = "\n\n".join(each.text for each in asked if each.role == "system")

@@ -7,6 +7,7 @@ span into a queue.
 from __future__ import annotations
 
 import contextvars
+import os
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,13 +87,16 @@ def find_provider() -> tuple[Any, bool]:
     """
     try:
         from opentelemetry import trace
-        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk import environment_variables as names
+        from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     except ImportError:
         raise MissingPackageError("Watching spans needs opentelemetry-sdk", extra="otel") from None
     found: Any = trace.get_tracer_provider()
     if not isinstance(found, trace.ProxyTracerProvider):
         return found, False
-    made = TracerProvider()
+    # The SDK keeps 128 attributes of a span and drops the oldest, which are a long conversation's first messages.
+    is_limited = names.OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT in os.environ or names.OTEL_ATTRIBUTE_COUNT_LIMIT in os.environ
+    made = TracerProvider(span_limits=SpanLimits(max_span_attributes=None if is_limited else SpanLimits.UNSET))
     trace.set_tracer_provider(made)
     return made, True
 
@@ -131,7 +135,6 @@ def read_span(span: Any) -> ForeignSpan:
         status=_STATUS.get(status, "unset"),  # type: ignore[arg-type] # these are its words
         status_message=span.status.description,
         scope=_get_scope(span),
-        resource=dict(span.resource.attributes),
     )
 
 

@@ -1,5 +1,8 @@
-"""Runs of other frameworks, by the spans that they make: `watch` (T103)."""
+"""Runs of other frameworks, by the spans that they make: `watch` (T103, T104)."""
 
+import os
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -8,6 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from ensemble_notebook import RunStatus, ValidationError, load_traces, watch
 from ensemble_notebook.domain.genai_spans import SCOPE
+from ensemble_notebook.ensemble import watching
 from tests.support.store import wait_for_store
 
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Desk"}
@@ -99,6 +103,43 @@ def test_t103_runs_of_several_threads_are_kept_apart(provider, watched):
         each.join()
     assert sorted(each.name for each in watched.runs) == [f"Desk {number}" for number in range(8)]
     assert {each.metrics.input_tokens for each in watched.runs} == {10}
+
+
+LONG = """
+from opentelemetry.trace import get_tracer_provider
+from ensemble_notebook import watch
+with watch():
+    span = get_tracer_provider().get_tracer("of a framework").start_span("chat")
+    span.set_attributes({f"llm.input_messages.{number}.message.content": "x" for number in range(200)})
+    print(len(span.attributes))
+"""
+
+
+@pytest.mark.parametrize("limit, kept", [({}, 200), ({"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "20"}, 20)])
+def test_t104_a_long_conversation_is_whole_unless_the_environment_limits_it(limit, kept):
+    environment = os.environ | {"ENSEMBLE_NOTEBOOK_STORE": "off"} | limit
+    said = subprocess.run([sys.executable, "-c", LONG], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == str(kept)
+
+
+def test_t104_an_output_is_made_when_it_is_asked_for(provider, watched):
+    run_agent(provider)
+    assert repr(watched) == "<Watch: 1 run>"
+    (run,) = watched._runs.values()
+    assert "output" not in vars(run)
+    (output,) = watched.runs
+    assert watched.runs[0] is output
+
+
+def test_t104_spans_are_gathered_until_somebody_wants_them(provider, watched, monkeypatch):
+    monkeypatch.setattr(watching, "GATHER_S", 3600.0)
+    for number in range(20):
+        run_agent(provider, f"Desk {number}")
+    assert len(watched.runs) == 20
+    span = provider.get_tracer("x").start_span("invoke_agent Lab", attributes=AGENT)
+    watched.stop()
+    span.end()
+    assert len(watched.runs) == 21
 
 
 def test_t103_what_fails_in_us_fails_nobody_else(provider, watched, monkeypatch, caplog):
