@@ -15,7 +15,7 @@ from ensemble_notebook.cell.binding.inputs import is_output
 from ensemble_notebook.cell.binding.name_resolver import OBJECT_KINDS, is_model, is_value, list_fitting
 from ensemble_notebook.cell.outline import Outline, Path, Slot
 from ensemble_notebook.cell.reading.options import list_options
-from ensemble_notebook.cell.vocabulary import Key, SectionSchema, ValueKind
+from ensemble_notebook.cell.vocabulary import OTEL, Key, SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.templates import find_variables
@@ -31,6 +31,7 @@ _FIXED: Final[Mapping[ValueKind, tuple[str, ...]]] = {
     ValueKind.MODEL: MODELS,
     ValueKind.REVIEW: tuple(ReviewTiming),
     ValueKind.STORE: ("true",),
+    ValueKind.EXPORTER: (OTEL,),
 }
 
 

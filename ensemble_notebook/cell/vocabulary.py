@@ -37,6 +37,9 @@ from ensemble_notebook.domain.definitions.tool import BEFORE, Tool
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.models.model_spec import SCHEMA_MODES
 
+OTEL: Final = "otel"
+"""The word for an exporter that sends spans to OpenTelemetry (C112)."""
+
 
 class ValueKind(Enum):
     """What a key takes. The value is how a message names it."""

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ensemble_notebook import (
     Agent,
     Ensemble,
+    MissingPackageError,
     OtelExporter,
     ScriptedChatModel,
     Task,
@@ -25,6 +27,8 @@ from ensemble_notebook import (
     ToolUse,
     ValidationError,
 )
+from ensemble_notebook.cell.completion import propose
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.domain.genai_spans import SCHEMA_URL
 from tests.support.store import wait_for_store
 
@@ -320,6 +324,27 @@ def test_a_processor_that_raises_once_costs_one_span_and_one_warning_t119(kept, 
 def test_a_cell_sends_its_spans_to_the_provider_of_the_process_c112():
     team = Ensemble.from_yaml("trace_exporter: otel\ntasks: [Say hello]\n")
     assert isinstance(team.trace_exporter, OtelExporter)
+
+
+@pytest.mark.parametrize("word", ["otell", "oter", "OTEL"])
+def test_a_misspelt_word_for_the_exporter_is_answered_at_its_place_c113(word):
+    with pytest.raises(CellError) as caught:
+        Ensemble.from_yaml(f"tasks: [Say hello]\ntrace_exporter: {word}\n")
+    (mistake,) = caught.value.mistakes
+    assert mistake.message == f"there is no '{word}' in this notebook. Did you mean 'otel'?"
+    assert (mistake.line, mistake.column, mistake.end_column) == (2, 17, 17 + len(word))
+    assert "`otel` sends spans to OpenTelemetry" in mistake.hint
+    begun = "tasks: [Say hello]\ntrace_exporter: o"
+    assert [each.text for each in propose(begun, len(begun), {}).found] == ["otel"]
+
+
+def test_without_the_sdk_a_cell_says_at_the_word_which_line_installs_it_c113(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    with pytest.raises(MissingPackageError, match=r"OpenTelemetry's SDK, which is not installed here: pip install"):
+        OtelExporter()
+    with pytest.raises(CellError, match=r"line 2: .* SDK, which is not installed here: pip install") as caught:
+        Ensemble.from_yaml("tasks: [Say hello]\ntrace_exporter: otel\n")
+    assert caught.value.mistakes[0].column == 17
 
 
 # --- Rows elsewhere (T125) --------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from ensemble_notebook.cell.reading.sections import Section, TaskGroup
 from ensemble_notebook.cell.reading.source_text import Place
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.vocabulary import LIMITS, PARTS, PHASE, TASK, Key, ValueKind
+from ensemble_notebook.cell.vocabulary import LIMITS, OTEL, PARTS, PHASE, TASK, Key, ValueKind
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, AmountError, check_currency
 from ensemble_notebook.domain.definitions.condition import Condition
@@ -115,7 +115,7 @@ class EnsembleBuilder:
             ValueKind.STORE: self._bind_store,
             ValueKind.EXPORTER: lambda section, key, value: (
                 resolver.make_exporter(value)
-                if value.text == "otel" or is_path(value.text, (".json",))
+                if value.text == OTEL or is_path(value.text, (".json",))
                 else self._bind_object(section, key, value)
             ),
             ValueKind.REVIEWER: lambda section, key, value: (

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ensemble_notebook.cell.reading.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
-from ensemble_notebook.cell.vocabulary import GUARDRAIL, ValueKind
+from ensemble_notebook.cell.vocabulary import GUARDRAIL, OTEL, ValueKind
 from ensemble_notebook.domain.definitions.agent import find_llm_fault, get_core_llm
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.item_list import Items
@@ -26,7 +26,7 @@ from ensemble_notebook.domain.definitions.output_type import find_output_type_fa
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import Tool, ToolSource, human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.models.model_kinds import (
     FIELDS,
     guess_spec,
@@ -79,6 +79,7 @@ class ObjectKind:
         fits: True for one of them, told by its class alone: no property of the user's object is run.
         make_placeholder: makes what stands for one that is not imported.
         alternative: how the same is written without a name, as a sentence.
+        words: of the language, which may stand where a name does.
     """
 
     label: str
@@ -86,6 +87,7 @@ class ObjectKind:
     fits: Callable[[Any], bool]
     make_placeholder: Callable[[str], Any]
     alternative: str = ""
+    words: tuple[str, ...] = ()
 
 
 def is_value(found: Any) -> bool:
@@ -152,7 +154,7 @@ class NameResolver:
         if self._is_trusting:
             return kind.make_placeholder(name)
         names = list(list_fitting(self._namespace, kind.fits))
-        message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
+        message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, [*names, *kind.words])}"
         there = (
             f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
         )
@@ -205,15 +207,18 @@ class NameResolver:
         """Make what writes traces to a path, or sends them to ``otel``; nothing is touched before the cell is built.
 
         Raises:
-            MisreadError: the path can't be used.
+            MisreadError: the path can't be used, or a package is missing.
         """
         self.was_asked = True
         if not self._imports:
             return UnimportedObject(path.text)
-        if path.text == "otel":
+        if path.text == OTEL:
             from ensemble_notebook.interop.otel_exporter import OtelExporter
 
-            return OtelExporter()
+            try:
+                return OtelExporter()
+            except MissingPackageError as error:
+                raise MisreadError(path.place, str(error)) from error
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
         return _open_path(JsonTraceExporter, path)
@@ -375,7 +380,8 @@ OBJECT_KINDS: Final[Mapping[ValueKind, ObjectKind]] = {
         "Exporters",
         _is_exporter,
         UnimportedObject,
-        "A folder ends in /, a file in .json.",
+        f"A folder ends in /, a file in .json, and `{OTEL}` sends spans to OpenTelemetry.",
+        (OTEL,),
     ),
     ValueKind.PROMPT: ObjectKind(
         "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject

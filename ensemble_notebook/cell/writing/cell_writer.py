@@ -24,7 +24,7 @@ from ensemble_notebook.cell.reading.source_text import SourceText
 from ensemble_notebook.cell.reading.values import is_name
 from ensemble_notebook.cell.reading.yaml_nodes import MappingNode
 from ensemble_notebook.cell.reading.yaml_tree import read_tree
-from ensemble_notebook.cell.vocabulary import AGENT, CELL, PHASE, TASK, Key, SectionSchema, ValueKind
+from ensemble_notebook.cell.vocabulary import AGENT, CELL, OTEL, PHASE, TASK, Key, SectionSchema, ValueKind
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, Digits, write_flow, write_yaml
 from ensemble_notebook.domain.definitions.agent import Agent, get_core_llm
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget, read_rate
@@ -502,7 +502,7 @@ class CellWriter:
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
         if type(value) is OtelExporter and (value.tracer_provider, value.content) == (None, None):
-            return "otel"
+            return OTEL
         if type(value) is JsonTraceExporter and self._names.look_up(value) is None:
             return str(value.path) if value.path.suffix == ".json" else f"{value.path}/"
         return self._name(value, spot)
