@@ -179,8 +179,13 @@ class Reading:
         name = self.span.name
         if ending := next((each for each in _AGENT_ENDINGS if name.endswith(each)), None):
             return name.removesuffix(ending)
+        return name if self.agent_around == name else None
+
+    @property
+    def agent_around(self) -> str | None:
+        """The agent in whose work it was, which LangChain's spans tell when they end."""
         told = _read_metadata(self.span).get("lc_agent_name")
-        return told if isinstance(told, str) and told == name else None
+        return told if isinstance(told, str) else None
 
     @property
     def model(self) -> str | None:

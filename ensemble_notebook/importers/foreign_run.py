@@ -166,6 +166,8 @@ class _Node:
     """The task that it is, or that is inside it."""
     outer: _Box | None = None
     """The task that is made around a root that is a call."""
+    agent: str = ""
+    """Whose work it is, where what is inside it has told that first."""
     turn: _Turn | None = None
     own: dict[str, Any] = field(default_factory=dict)
     """The fields of its outermost event: of the task, the call, or the delegation."""
@@ -451,6 +453,8 @@ class ForeignRuns:
     def _begin_task(self, node: _Node, agent: str, name: str, parent_id: str) -> _Box:
         run, reading = node.run, Reading(node.span)
         beside = next((each.box or each.outer for each in _list_around(node) if each.box or each.outer), None)
+        if beside is None:
+            agent = agent or next((each.agent for each in _list_around(node) if each.agent), "")
         if beside is not None:
             self._end_turns(run, beside, node.start_ns)
         run.names[name] += 1
@@ -574,10 +578,31 @@ class ForeignRuns:
         if not node.is_told:
             node.span, node.kind = node.end, find_kind(node.end) or node.kind
             self._tell_start(node)
+        self._learn_agent(node)
         if node.around is None:
             node.run.ended_ns = max(node.start_ns, node.end.end_ns or node.start_ns)
         if node.open_count == 0:
             self._tell_end(node)
+
+    def _learn_agent(self, node: _Node) -> None:
+        """What has ended may tell whose work it was in, which some agents tell of themselves only when they end."""
+        assert node.end is not None
+        inside: list[_Node] = []
+        for each in _list_around(node):
+            if each.agent or (each.box is not None and each.box.agent):
+                return
+            inside.append(each)
+            if each.kind == "tool":
+                break
+        named = Reading(node.end).agent_around if inside else None
+        while inside and inside[-1].span.name != named:
+            inside.pop()
+        if named is None or not inside:
+            return
+        inside[-1].agent = named
+        outermost = next((each.box for each in reversed(inside) if each.box is not None), None)
+        if outermost is not None:
+            outermost.agent = named
 
     def _tell_end(self, node: _Node, lost_ns: int | None = None) -> None:
         """Tell the end of a span, and of those around it that waited for it alone."""

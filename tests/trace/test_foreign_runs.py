@@ -1,4 +1,4 @@
-"""Runs of other frameworks, from their spans (T101, T102)."""
+"""Runs of other frameworks, from their spans (T101, T102, W177)."""
 
 from __future__ import annotations
 
@@ -282,3 +282,24 @@ def test_t102_the_invariants_hold_whatever_spans_say(seed: int, count: int, is_l
     for event in [*made, *runs.settle(START + chance.randint(0, 2) * 2 * 10**9), *runs.close()]:
         events.setdefault(event.run_id, []).append(event)
     assert [violation for each in events.values() for violation in find_violations(ExecutionTrace(each))] == []
+
+
+def test_w177_an_agent_that_tells_its_name_at_its_end_has_it_as_soon_as_what_is_inside_it_tells_it() -> None:
+    scope = "openinference.instrumentation.langchain"
+    kind, told = "openinference__span__kind", {"metadata": '{"lc_agent_name": "Desk"}'}
+    runs = ForeignRuns()
+    events = runs.start(make(1, None, "Desk", 0, None, scope=scope))
+    for step in (10, 50):
+        for number, name in ((step, "model"), (step + 1, "Chat")):
+            events += runs.start(make(number, 1 if number == step else step, name, number, None, scope=scope))
+        for number, name, each in ((step + 1, "Chat", "LLM"), (step, "model", "CHAIN")):
+            around = 1 if number == step else step
+            events += runs.end(make(number, around, name, number, step + 20, scope=scope, told={kind: each} | told))
+    live = ExecutionTrace(events).frames.spans.query("kind == 'task'")
+    assert list(live["name"]) == ["model", "model_2"]
+    assert list(live["agent"]) == ["Desk", "Desk"]
+    events += runs.end(make(1, None, "Desk", 0, 90, scope=scope, told={kind: "CHAIN"} | told))
+    trace = ExecutionTrace(events)
+    assert find_violations(trace) == []
+    assert list(trace.frames.spans.query("kind == 'task'")["agent"]) == ["Desk", "Desk"]
+    assert list(trace.frames.llm_calls["agent"])[-1] == "Desk"
