@@ -40,6 +40,7 @@ MEASUREMENTS: Final = (
     "watching",
     "watched_framework",
     "watched_spans",
+    "sent_spans",
     "first_view",
     "timeline",
     "store",
