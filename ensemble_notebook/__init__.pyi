@@ -4,6 +4,7 @@
 import IPython.core.interactiveshell
 
 from . import scorers as scorers
+from . import store as store
 from .domain.attachments import Attachment as Attachment
 from .domain.config import config as config
 from .domain.definitions.agent import Agent as Agent

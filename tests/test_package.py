@@ -65,7 +65,7 @@ TaskExecutionError TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotRe
 TaskSkipped TaskStarted TaskTrace TokenUsage Tool ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError
 ToolOutcome ToolResult ToolUse TraceFormatError Transcript TurnEnded TurnStarted ValidationError VectorStoreMemory
 WaitEnded WaitStarted Warned Watch Workflow __version__ auto_review config console_review human_input leave_pending
-load_traces mcp_tools scorers watch
+load_traces mcp_tools scorers store watch
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

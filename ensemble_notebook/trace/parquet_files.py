@@ -1,21 +1,16 @@
-"""Tables as Parquet (T123): a column's type there is what its table says, whatever is in it, and also if nothing is.
-
-Why not simply pandas' `to_parquet`: it takes the types from the values, so an empty list has no type, a category counts
-by as many bits as it has words, and an instant has nanoseconds, which DuckDB can't subtract.
-"""
+"""Tables as Parquet (T123): a column's type there is what its table says, whatever is in it, also if nothing is."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ensemble_notebook.errors import MissingPackageError, ValidationError
-from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.tables.table import UTC_TIME, Table
+from ensemble_notebook.trace.tables.arrow_tables import frame_to_arrow
+from ensemble_notebook.trace.tables.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,34 +34,9 @@ def write_parquet(frame: pd.DataFrame, table: Table, path: Path) -> None:
         table: what the frame is of.
         path: of the file.
     """
-    import pyarrow as pa
     from pyarrow import parquet
 
-    text = pa.string()
-    types = {
-        "category": pa.dictionary(pa.int32(), text),
-        "Int64": pa.int64(),
-        "Float64": pa.float64(),
-        "boolean": pa.bool_(),
-        UTC_TIME: pa.timestamp("us", "UTC"),
-    }
-    fields: dict[str, Any] = {}
-    texts: dict[str, pd.Series[Any]] = {}
-    lists = {each.name for each in table.columns if each.is_list}
-    for name, column in frame.items():
-        if column.dtype == object and name not in lists:
-            texts[str(name)] = column.map(write_value, na_action="ignore").astype("string")
-        fields[str(name)] = pa.list_(text) if name in lists else types.get(str(column.dtype), text)
-    index: dict[str, Any] = {} if table.index is None else {table.index.name: types.get(table.index.dtype, text)}
-    schema = pa.schema({**fields, **index})  # what is noted for pandas is right only where the index comes last
-    made = pa.Table.from_pandas(frame.assign(**texts), schema, preserve_index=bool(index), safe=False)
-    made = made.select([*index, *fields])
-    parquet.write_table(made, path)
-
-
-def write_value(value: Any) -> str:
-    """A value as the text of a column that is of no one type: what is no text is JSON."""
-    return value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False, default=str)
+    parquet.write_table(frame_to_arrow(frame, table), path)
 
 
 def write_parquet_folder(tables: Iterable[tuple[str, pd.DataFrame, Table]], folder: Path, *, overwrite: bool) -> None:

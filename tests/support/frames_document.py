@@ -95,11 +95,45 @@ list of names a list, a dict JSON text. `timeseries` is there with bins of a hun
 - Money is in `currency`. It is a float here; `output.metrics.cost` is the exact decimal.
 - Words that repeat are categories, in order of appearance: group with `observed=True`.
 """
+_SQL: Final = """
+## SQL
+
+`store.sql` asks all remembered runs at once, in the SQL of DuckDB (extra `sql`). The tables are those above by their
+names, but for `timeseries`; what is an index there is a column, and each has `run_id`. The answer is a DataFrame:
+
+```python
+from ensemble_notebook import store
+
+spent = store.sql('''
+    select date_trunc('day', start_time) as day, name, count(*) as runs, sum(input_tokens + output_tokens) as tokens
+    from runs
+    where start_time > now() - interval 1 month
+    group by all order by day, name
+''')
+slowest = store.sql('''
+    select r.name, s.task, quantile_cont(s.duration_ms, 0.95) as p95_ms
+    from spans s join runs r using (run_id)
+    where s.kind = 'task' group by all order by p95_ms desc
+''')
+asked = store.sql("select inputs->>'topic' as topic, status from runs where inputs is not null")
+```
+
+In a line of a notebook, `-o` binds the answer:
+
+```python
+%ensemble sql -o failed SELECT run_id, task, error_type FROM errors WHERE is_origin
+```
+
+A statement is one SELECT, which can read these tables and nothing else: no files, no network, no variables. Only the
+columns that it names are read from the store; a star reads all. Words are texts here, dicts JSON text
+(`inputs->>'topic'`), lists lists (`unnest(depends_on)`). An instant is UTC, and two of them can be subtracted.
+"""
 
 
 def make_document() -> str:
     """The text of the file."""
-    return "\n".join([_INTRODUCTION, *_list_frames(), *(line for name in TABLES for line in _describe(name))]) + "\n"
+    tables = (line for name in TABLES for line in _describe(name))
+    return "\n".join([_INTRODUCTION, *_list_frames(), *_SQL.rstrip().split("\n"), *tables]) + "\n"
 
 
 def _list_frames() -> Iterator[str]:

@@ -19,10 +19,11 @@ from ensemble_notebook.errors import MissingPackageError, ValidationError, summa
 from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS
-from ensemble_notebook.trace.parquet_files import check_parquet, write_parquet, write_value
+from ensemble_notebook.trace.parquet_files import check_parquet, write_parquet
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
 from ensemble_notebook.trace.run_files import find_format
+from ensemble_notebook.trace.tables.arrow_tables import write_value
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:

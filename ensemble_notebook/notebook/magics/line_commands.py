@@ -30,6 +30,7 @@ class LineCommand:
             called with the words that follow and the shell; what it returns is the value of the line, as of any
             expression: shown, or bound by ``table = %ensemble runs``. It raises `EnsembleError` for what is wrong.
         options: words that complete its arguments.
+        is_text: what follows is one text, given as it was typed, not word by word.
     """
 
     word: str
@@ -37,6 +38,7 @@ class LineCommand:
     meaning: str
     function: str
     options: tuple[str, ...] = ()
+    is_text: bool = False
 
     @property
     def usage(self) -> str:
@@ -76,6 +78,14 @@ LINE_COMMANDS: Final = (
         "add scores to a run, named as for show, without running it again; -o binds what has them",
         "run_commands:score_run",
         ("--expected", "--replace", "-o"),
+    ),
+    LineCommand(
+        "sql",
+        "[-o NAME] SELECT ...",
+        "ask all remembered runs: the tables are those of load_traces(), the answer is a DataFrame, which -o binds",
+        "sql_command:ask_runs",
+        ("-o",),
+        is_text=True,
     ),
     LineCommand(
         "export",
@@ -154,8 +164,10 @@ def run_line(line: str, shell: InteractiveShell) -> Any:
         ValidationError: it has no such word, or the line was meant to be a cell.
         EnsembleError: whatever the sub-command finds wrong.
     """
+    first, _, text = line.strip().partition(" ")
+    is_text = any(each.is_text for each in LINE_COMMANDS if each.word == first)
     try:
-        words = shlex.split(line)
+        words = [first, *filter(None, [text.strip()])] if is_text else shlex.split(line)
     except ValueError as error:
         raise ValidationError(f"%ensemble can't read {line.strip()!r}: {error}.") from None
     if not words:

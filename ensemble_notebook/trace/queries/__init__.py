@@ -1,0 +1,1 @@
+"""SQL over the runs that the store keeps (T121, T122)."""
