@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_foreign
 from ensemble_notebook.errors import StoreError, ValidationError
 from ensemble_notebook.trace.store.run_facts import RememberedRun
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -41,6 +42,7 @@ def read_definition(run_id: str, names: Mapping[str, Any] | None = None) -> Runn
             f"Run {run_id} is not in the store {store.path}, and a trace alone has neither what ran nor all that was "
             f"answered, so that it can't be forked, nor run again. trace.rerun(span, llm=...) makes a call of it again."
         )
+    refuse_foreign(found[run_id])
     if not found[run_id].facts.keeps_texts:
         raise ValidationError(
             f"Run {run_id} can't be forked: this run kept no texts (capture_mode {CaptureMode.METADATA.value})."

@@ -20,6 +20,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from ensemble_notebook.domain.definitions.enums import find_framework
 from ensemble_notebook.domain.events import Event, RunEnded, RunStarted
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
@@ -236,7 +237,11 @@ class _WatchedRun:
         self._writer: RunWriter | None = None
         if (store := RunStore.find()) is not None:
             facts = RunFacts(
-                run_id=first.run_id, name=first.name, started_at=first.time, capture_mode=first.capture_mode
+                run_id=first.run_id,
+                name=first.name,
+                started_at=first.time,
+                capture_mode=first.capture_mode,
+                framework=find_framework(first.workflow),
             )
             self._writer = store.begin(facts)
 

@@ -438,6 +438,7 @@ REMEMBERED_RUNS: Final = Table(
         Column("inputs", "object", "dict of the template variables, as text", _read("inputs")),
         Column("notebook", "category", "file of the notebook", _read_origin("notebook")),
         Column("cell", "category", "what the notebook calls the cell", _read_origin("cell")),
+        Column("framework", "category", "what told of a run of another framework; NA of ours", "run.facts.framework"),
         Column("resumed_from", "string", "the run that it goes on with", "run.facts.resumed_from"),
         Column("forked_from_run", "string", "the run that it forks, or calls again from", "run.facts.forked_from_run"),
         Column("forked_from_span", "string", "where: the span of that run", "run.facts.forked_from_span"),

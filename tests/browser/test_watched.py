@@ -1,14 +1,14 @@
-"""A run of another framework, in the cell that makes it, in a real JupyterLab (W171)."""
+"""A run of another framework, in the cell that makes it, in a real JupyterLab (W171, W172, W173)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.cell import HOSTILE, LOAD
 from tests.browser.conftest import Opener
-from tests.browser.lab import Lab, find_axe_faults, photograph, wait_for, wait_for_text
+from tests.browser.lab import Lab, Notebook, find_axe_faults, photograph, wait_for, wait_for_text
 from tests.browser.test_drawer import ACTIVE
 
 SECRET: Final = "sk-proj-" + "a1B2c3D4" * 5
@@ -60,6 +60,22 @@ output.frames.spans.name.to_list()
 MARKUP: Final = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper script\").length"
 
 
+def check_texts(notebook: Notebook, view: Locator, name: str) -> None:
+    """While a run goes on: what was told stands in the drawer as text, and does nothing."""
+    view.locator(".et-row", has_text=name).first.click()
+    notebook.page.keyboard.press("Enter")
+    drawer = view.locator(".et-drawer")
+    drawer.wait_for()
+    for tab in drawer.get_by_role("tab").all():
+        tab.click()
+        assert drawer.evaluate(ACTIVE) == 0
+    drawer.get_by_role("tab", name="Messages").click()
+    wait_for_text(drawer, HOSTILE)
+    assert notebook.page.evaluate("window.hacked === undefined")
+    assert notebook.page.evaluate(MARKUP) == 0
+    assert SECRET not in notebook.page.content()
+
+
 def test_w171_a_run_of_another_framework_is_live_in_its_cell_and_read_like_ours(
     open_in_window: Opener, lab: Lab
 ) -> None:
@@ -79,6 +95,10 @@ def test_w171_a_run_of_another_framework_is_live_in_its_cell_and_read_like_ours(
     shown = clock.inner_text()
     expect(clock).not_to_have_text(shown)
     photograph("watched-live-light", view)
+    drawer = view.locator(".et-drawer")
+    check_texts(notebook, view, "Forecaster")
+    check_texts(notebook, view, "Desk")
+    page.keyboard.press("Escape")
     (lab.work / "forecast.wake").touch()
     notebook.wait_until_done(2)
     wait_for_text(view, "Completed")
@@ -87,12 +107,14 @@ def test_w171_a_run_of_another_framework_is_live_in_its_cell_and_read_like_ours(
     # The drawer has what the spans told, as text.
     view.locator(".et-row", has_text="Forecaster").click()
     page.keyboard.press("Enter")
-    drawer = view.locator(".et-drawer")
     drawer.wait_for()
     for tab in drawer.get_by_role("tab").all():
         tab.click()
         photograph(f"watched-drawer-{tab.inner_text().split()[0].lower()}-light", view, after_s=0.5)
         assert drawer.evaluate(ACTIVE) == 0
+    # Nobody can go on with what another framework runs; a model call can be made again.
+    edits = drawer.locator(".et-try:not(.et-marks)")
+    assert edits.count() == 0
     drawer.get_by_role("tab", name="Messages").click()
     wait_for_text(drawer, f"18 degrees {HOSTILE}")
     view.get_by_role("radio", name="Whole run").click()

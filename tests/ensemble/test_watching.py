@@ -1,4 +1,4 @@
-"""Runs of other frameworks, by the spans that they make: `watch` (T103, T104)."""
+"""Runs of other frameworks, by the spans that they make: `watch` (T103 to T105)."""
 
 import os
 import subprocess
@@ -9,9 +9,19 @@ from types import SimpleNamespace
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
-from ensemble_notebook import RunStatus, ValidationError, load_traces, watch
+from ensemble_notebook import (
+    Ensemble,
+    RunStatus,
+    ScriptedChatModel,
+    Task,
+    ValidationError,
+    load_traces,
+    watch,
+)
 from ensemble_notebook.domain.genai_spans import SCOPE
 from ensemble_notebook.ensemble import watching
+from ensemble_notebook.trace.loading import make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.store import wait_for_store
 
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Desk"}
@@ -140,6 +150,46 @@ def test_t104_spans_are_gathered_until_somebody_wants_them(provider, watched, mo
     watched.stop()
     span.end()
     assert len(watched.runs) == 21
+
+
+def test_t105_a_watched_run_says_what_told_of_it_in_the_list_of_runs(store_path, provider, watched):
+    run_agent(provider)
+    (output,) = watched.runs
+    wait_for_store()
+    assert make_run_table(RunStore.open()).loc[output.run_id, "framework"] == "of a framework"
+    assert load_traces().runs.workflow.to_list() == ["of a framework"]
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("act", ["fork", "rerun", "resume", "fork by another", "plan"])
+def test_t105_what_another_framework_ran_can_not_be_gone_on_with_and_says_why(
+    store_path, provider, watched, act, is_stored
+):
+    run_agent(provider)
+    (output,) = watched.runs
+    wait_for_store()
+    run = load_traces().load_output(output.run_id) if is_stored else output
+    task, call = (output.frames.spans.query(f"kind == '{kind}'").index[0] for kind in ("task", "llm"))
+    ours = Ensemble(tasks=[Task.of("Tell it", name="Desk")], llm=ScriptedChatModel(replies=["It is warm."]))
+    acts = {
+        "fork": lambda: run.fork(task, output="x"),
+        "plan": lambda: run.fork(task, output="x", plan=True),
+        "rerun": lambda: run.rerun(call),
+        "resume": lambda: ours.run(resume=run.run_id if is_stored else run),
+        "fork by another": lambda: ours.fork(run.run_id if is_stored else run, task, output="x"),
+    }
+    with pytest.raises(ValidationError, match="read from the spans of of a framework, which do not have what ran"):
+        acts[act]()
+
+
+def test_t105_a_call_of_another_framework_is_made_again_by_a_model_that_is_named(store_path, provider, watched):
+    tracer = provider.get_tracer("x")
+    with tracer.start_as_current_span("invoke_agent Desk", attributes=AGENT):
+        told = {"gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "How warm?"}]}]'}
+        tracer.start_span("chat", attributes=CHAT | told).end()
+    (output,) = watched.runs
+    call = output.frames.spans.query("kind == 'llm'").index[0]
+    assert output.rerun(call, llm=ScriptedChatModel(replies=["Cold."])).replies[0].text == "Cold."
 
 
 def test_t103_what_fails_in_us_fails_nobody_else(provider, watched, monkeypatch, caplog):

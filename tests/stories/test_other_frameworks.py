@@ -30,6 +30,7 @@ def desk(question):
     with tracer.start_as_current_span("invoke_agent Desk", attributes=agent):
         tracer.start_span("execute_tool look_up", attributes=tool).end()
         tracer.start_span("chat gpt-4o-mini", attributes=call).end()
+    return "18 degrees"
 
 def crew(question):
     tracer = get_tracer("openinference.instrumentation.some")
@@ -40,6 +41,7 @@ def crew(question):
         call |= {f"llm.{way}_messages.0.message.role": role, f"llm.{way}_messages.0.message.content": content}
     with tracer.start_as_current_span("Desk", attributes={kind: "AGENT", "agent.name": "Desk"}):
         tracer.start_span("ChatCompletion", attributes=call).end()
+    return "It is warm: 18 degrees"
 """
 
 
@@ -51,12 +53,14 @@ def test_other_frameworks_are_watched_scored_and_compared(
     monkeypatch.chdir(tmp_path)
     section = DOCUMENT.read_text().partition("\n## Watch, score and compare\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^```python\n(.+?)^```$", section, flags=re.MULTILINE | re.DOTALL)
-    assert len(cells) == 4
+    assert len(cells) == 5
     notebook.run(FRAMEWORKS, *cells)
     assert notebook.value("[each.raw for each in watched.runs]") == ["18 degrees", "It is warm: 18 degrees"]
     scores = notebook.value("judged.frames.scores[['name', 'kind', 'passed']].values.tolist()")
     assert scores == [["contains", "code", True], ["called", "code", True], ["verdict", "human", True]]
-    assert "{+It is warm: +}18 degrees" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "{+It is warm: +}18 degrees" in said
+    assert "4 rows" in said
     assert notebook.value("int(change.frame.delta_input_tokens.iloc[0])") == 200
     failed = notebook.value("spans.query(\"kind == 'tool' and status == 'error'\").tool.to_list()")
     assert "Bash" in failed

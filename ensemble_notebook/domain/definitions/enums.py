@@ -20,6 +20,11 @@ class Workflow(StrEnum):
 WorkflowName = Literal["sequential", "parallel", "hierarchical"]
 
 
+def find_framework(workflow: str | None) -> str | None:
+    """What told of a run of another framework, in place of a workflow; None for a run of an ensemble."""
+    return None if not workflow or workflow in {*Workflow} else workflow
+
+
 class ErrorStrategy(StrEnum):
     """What a failed task means for the others of its list or phase."""
 

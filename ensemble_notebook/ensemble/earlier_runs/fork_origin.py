@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, find_framework
 from ensemble_notebook.domain.events import LlmCallStarted, TaskInputPrepared
 from ensemble_notebook.domain.planning.delegation import build_team_graph
 from ensemble_notebook.domain.planning.graph import Graph
@@ -105,6 +105,22 @@ def refuse_textless(run_id: str) -> ValidationError:
     return ValidationError(f"Run {run_id} can't be forked: this run kept no texts (capture_mode metadata).")
 
 
+def refuse_foreign(run: Any) -> None:
+    """Check that a run, an output or one of the store, is no run of another framework.
+
+    Raises:
+        ValidationError: it is one.
+    """
+    facts: RunFacts | None = getattr(run, "facts", None)
+    trace: ExecutionTrace | None = getattr(run, "trace", None)
+    framework = facts.framework if facts is not None else None if trace is None else find_framework(trace.workflow)
+    if framework is not None:
+        raise ValidationError(
+            f"Run {run.run_id} can't be forked, resumed or asked again as it was: it was read from the spans of "
+            f"{framework}, which do not have what ran. Run it again where it ran."
+        )
+
+
 def find_origin(run: Any) -> Origin:
     """The run to fork: a live output, or one of the store.
 
@@ -135,6 +151,7 @@ def find_origin(run: Any) -> Origin:
             points=journal.points,
             graph=build_team_graph(run.ensemble),
         )
+    refuse_foreign(run)
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise refuse_textless(run.run_id)
     place: RowPlace | None = getattr(run, "_row_place", None)
@@ -145,6 +162,7 @@ def find_origin(run: Any) -> Origin:
         )
     store, word = RunStore.open(), run if isinstance(run, str | int) else (place and place.map_run_id) or run.run_id
     found = find_run(store, str(word))
+    refuse_foreign(found)
     if found.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
     if not found.facts.keeps_texts:

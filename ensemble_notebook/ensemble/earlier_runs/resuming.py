@@ -16,7 +16,7 @@ from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls, list_reviewed_tools
 from ensemble_notebook.ensemble.earlier_runs.claims import check_unclaimed_here
 from ensemble_notebook.ensemble.earlier_runs.continuing import find_run
-from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin, find_origin
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin, find_origin, refuse_foreign
 from ensemble_notebook.ensemble.earlier_runs.forking import find_redeclared
 from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument
 from ensemble_notebook.ensemble.run_settings import (
@@ -214,7 +214,7 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
 
     Raises:
         StoreError: it is not in the store, or the store can't be read.
-        ValidationError: it can't be resumed: it kept no text, or has not ended.
+        ValidationError: it can't be resumed: it kept no text, has not ended, or another framework ran it.
     """
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
@@ -223,7 +223,9 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
         there = RunStore.find()
         if there is None or there.find_exact(run_id) is None:
             return _take_up_live(resume)
-    elif getattr(resume, "capture_mode", None) is CaptureMode.METADATA:
+    else:
+        refuse_foreign(resume)
+    if getattr(resume, "capture_mode", None) is CaptureMode.METADATA:
         raise _refuse_textless(run_id)
     store = RunStore.open()
     run = find_run(store, run_id)
@@ -294,8 +296,9 @@ def check_resumable(run: RememberedRun) -> None:
     """Check that enough is kept of a run to go on with it.
 
     Raises:
-        ValidationError: it kept no text.
+        ValidationError: it kept no text, or another framework ran it.
     """
+    refuse_foreign(run)
     if not run.facts.keeps_texts:
         raise _refuse_textless(run.run_id)
 

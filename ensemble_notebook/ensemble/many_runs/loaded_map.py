@@ -19,7 +19,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
-from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_textless
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_foreign, refuse_textless
 from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
@@ -377,6 +377,7 @@ class LoadedEnsemble(RunnableEnsemble):
 def _read_definition(run: Any) -> RunnableEnsemble:
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise refuse_textless(run.run_id)
+    refuse_foreign(run)
     place = getattr(run, "_row_place", None)  # a row is a run of its map's cell
     return read_definition(run if isinstance(run, str) else run.run_id if place is None else place.map_run_id)
 

@@ -148,6 +148,7 @@ def make_row(run: RememberedRun, summary: RunSummary | None, scores: Iterable[Sc
         "notebook": None if origin is None or not origin.notebook else clean_text(PurePath(origin.notebook).name),
         "variable": None if origin is None else origin.variable,
         "cell": None if origin is None else origin.cell,
+        "framework": None if facts.framework is None else clean_text(facts.framework),
         "scores": describe_scores(scores) or None,
         "is_resumable": True if is_of_cell and run.status in _RESUMABLE else None,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT, Options, parse_options
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_change
-from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_textless
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import refuse_foreign, refuse_textless
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.notebook.live.frontend import stands_alone
@@ -74,6 +74,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
         plan = magics.fork(held.ensemble, held, span, change, options, origin, is_dry_run=is_dry_run)
         return _give(plan, shell, out[0])
     run = find_remembered(word, shell)
+    refuse_foreign(run)
     if not run.facts.keeps_texts:
         raise refuse_textless(run.run_id)
     span = find_span(RunStore.open().load_trace(run), span_word)

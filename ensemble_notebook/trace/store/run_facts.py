@@ -59,6 +59,7 @@ class RunFacts:
         changed_model: of these ``llm`` and ``parameters``, as far as JSON has them and no secret is in them; else None.
         continued_from: the run whose conversations its tasks go on with.
         deps: what the object is called that functions of its tasks were given; None where they were given none.
+        framework: what told of it, where another framework ran it; None for a run of an ensemble.
         conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
     """
 
@@ -79,6 +80,7 @@ class RunFacts:
     continued_from: str | None = None
     conversations: Mapping[str, Messages] | None = None
     deps: str | None = None
+    framework: str | None = None
 
     @property
     def keeps_texts(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.enums import SpanStatus, find_framework
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.links import list_work
 from ensemble_notebook.trace.spans.span import Span, read_score
@@ -465,6 +465,12 @@ RUN: Final = Table(
         # Told by what the views hear of the run from.
         Column(
             "is_stoppable", "boolean", "false where a view can't stop it, as a run of another framework", lambda _: None
+        ),
+        Column(
+            "framework",
+            "string",
+            "what told of it, where another framework ran it; null: an ensemble's",
+            lambda state: clean_text(find_framework(state.fold.workflow) or "") or None,
         ),
         *RUNS.pick("replayed_from"),
         make_known(

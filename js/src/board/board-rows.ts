@@ -21,6 +21,8 @@ export interface BoardRow {
   /** That its output is bound to. */
   readonly variable?: string;
   readonly cell?: string;
+  /** What told of it, where another framework ran it. */
+  readonly framework?: string;
   readonly inputs?: string;
   readonly tasks?: number;
   readonly tasks_done?: number;
@@ -49,7 +51,7 @@ export interface BoardFilter {
 export const NO_FILTER: BoardFilter = { words: "", status: "", days: 0, family: "" };
 
 const DAY_MS = 86_400_000;
-const TEXTS = ["name", "kind", "parent", "notebook", "variable", "cell", "inputs", "currency", "picture"] as const;
+const TEXTS = ["name", "kind", "parent", "notebook", "variable", "cell", "framework", "inputs", "currency", "picture"] as const;
 const NUMBERS = ["tasks", "tasks_done", "wall_ms", "tokens", "cost"] as const;
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 const isScore = (value: unknown): value is BoardScore =>
@@ -78,7 +80,7 @@ export const nameOf = (row: BoardRow): string => row.name ?? "unnamed run";
 
 /** Where a person's words are looked for, in lower case. */
 const textOf = (row: BoardRow): string =>
-  [row.name, row.run_id, row.kind, statusName(row.status), row.notebook, row.cell, row.inputs, row.changed?.join(" "),
+  [row.name, row.run_id, row.kind, statusName(row.status), row.notebook, row.cell, row.framework, row.inputs, row.changed?.join(" "),
     row.scores?.map(([name, text]) => `${name} ${text}`).join(" ")].filter(Boolean).join("\n").toLowerCase();
 
 /** The runs that fit: every word stands somewhere, in quotes together. */

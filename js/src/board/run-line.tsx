@@ -187,7 +187,7 @@ function RunMenu({ row, isLive, parts, open, unfold, showFamily, say }: RunLineP
         <Fact name="Time" value={row.wall_ms === undefined ? undefined : formatDuration(row.wall_ms)} />
         <Fact name="Tokens" value={row.tokens === undefined ? undefined : formatExactCount(row.tokens)} />
         <Fact name="Cost" value={row.cost === undefined ? undefined : formatMoney(row.cost, row.currency)} />
-        <Fact name="From" value={row.notebook || row.cell ? [row.notebook, row.cell].filter(Boolean).join(" ") : undefined} />
+        <Fact name="From" value={[row.notebook, row.cell, row.framework].filter(Boolean).join(" ") || undefined} />
         <Fact name="Came of" value={row.parent && `${row.parent.slice(0, SHORT_ID)}${row.changed?.length ? ` (${row.changed.join(", ")})` : ""}`} />
         {row.scores?.map(([name, text]) => <Fact name={name} value={text} />)}
         <Fact name="Inputs" value={row.inputs} />

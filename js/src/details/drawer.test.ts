@@ -118,3 +118,17 @@ it("folds the reasoning before a reply, and shows it as it is", async () => {
   const folded = page.place.querySelector("details");
   expect([folded?.open, folded?.textContent]).toEqual([false, "Reasoning, no part of the reply<think>6? no</think>"]);
 });
+
+it.each([[null, ["task", "tool", "llm"]], ["langchain", ["llm"]]])("offers at a run of %s what can be tried with it", async (framework, offered) => {
+  const rows = (["task", "tool", "llm"] as const).map((kind) => row({ span_id: kind, kind, name: kind, status: "ok", start_ms: 0, end_ms: 900 }));
+  page.kernel.snapshot = wire(snapshot({ run: run({ status: "completed", framework }), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  const found: string[] = [];
+  for (const [place, { kind }] of rows.entries()) {
+    page.place.querySelectorAll<HTMLElement>(".et-row")[place]?.click();
+    await page.nextFrame();
+    if (page.place.querySelector(".et-drawer .et-try:not(.et-marks)")) found.push(kind);
+  }
+  expect(found).toEqual(offered);
+});

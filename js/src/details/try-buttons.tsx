@@ -28,7 +28,8 @@ interface Props {
 
 export function TryButtons({ row, view, connection, onTry }: Props): VNode | null {
   const way = entryOf(WAYS, row.kind);
-  if (!way || row.delta) return null;
+  // Of a run of another framework nothing but words is known: another model can be asked, but nobody can go on.
+  if (!way || row.delta || (way !== "call" && view.present.run.value?.framework)) return null;
   const why = lackOf(view, connection);
   if (why) return <p class="et-try">{why} to {way === "call" ? "edit this call and run it again" : WORDS[way].toLowerCase()}.</p>;
   return (

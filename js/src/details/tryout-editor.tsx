@@ -42,6 +42,7 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
   const [isAsked, setAsked] = useState(false);
   const place = useRef<HTMLElement>(null);
   const row = view.present.row(span);
+  const isOurs = !view.present.run.value?.framework;
   const hear = (answer: Answer): void => {
     setAsked(false);
     setError(answer.error ?? null);
@@ -115,7 +116,7 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
         {offer && way === "call" && (
           <>
             <button class="et-answer" data-verdict="approve" aria-disabled={!isReady} onClick={() => isReady && go("rerun")}>Run again</button>
-            <button class="et-answer" aria-disabled={!isReady} title="A fork: all that depends on this call runs again" onClick={() => isReady && go("fork")}>Go on with the change</button>
+            {isOurs && <button class="et-answer" aria-disabled={!isReady} title="A fork: all that depends on this call runs again" onClick={() => isReady && go("fork")}>Go on with the change</button>}
             {isRunning && <button class="et-answer" onClick={() => run?.post({ kind: "stop" })}>Stop</button>}
             <span class="et-tryout-note">{estimate(offer, llm, repeat)}</span>
           </>
@@ -128,8 +129,8 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
         </select></label>}
       </div>
       {offer && run && <Replies before={offer.output} run={run} replies={replies} currency={offer.currency ?? "USD"} isReady={isReady}
-        onKeep={(number) => go("fork", { feed_id: feed, reply: number })} />}
-      {replies && <PutIntoCell key={feed} view={view} ask={(tell) => desk.ask({ act: "source", feed_id: feed }, tell)} />}
+        onKeep={isOurs ? (number) => go("fork", { feed_id: feed, reply: number }) : undefined} />}
+      {replies && isOurs && <PutIntoCell key={feed} view={view} ask={(tell) => desk.ask({ act: "source", feed_id: feed }, tell)} />}
     </section>
   );
 }

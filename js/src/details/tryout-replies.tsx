@@ -16,7 +16,8 @@ interface Props {
   replies: readonly Reply[] | null;
   currency: string;
   isReady: boolean;
-  onKeep: (number: number) => void;
+  /** Absent where nobody can go on with a reply. */
+  onKeep?: (number: number) => void;
 }
 
 export function Replies({ before, run, replies, currency, isReady, onKeep }: Props): VNode {
@@ -36,7 +37,7 @@ export function Replies({ before, run, replies, currency, isReady, onKeep }: Pro
           <article key={number} class="et-reply" aria-label={`Reply ${number}`} data-is-new="true">
             <header class="et-reply-head"><b>Reply {number}</b><span class="et-tryout-note">{reply ? factsOf(reply, currency) : "…"}</span></header>
             <div class="et-reply-text">{reply ? <Words reply={reply} /> : <TextBlock text={textOf(run.store, rows[number - 1])} kind="plain" isGrowing />}</div>
-            {reply && !reply.error && (
+            {reply && !reply.error && onKeep && (
               <button class="et-answer" aria-disabled={!isReady} onClick={() => isReady && onKeep(number)}>Keep this reply and go on</button>
             )}
           </article>

@@ -10,7 +10,7 @@ export function run(more: Partial<Run> = {}): Run {
     tasks_total: 2, tasks_done: 0, tasks_failed: 0, tasks_skipped: 0, tasks_cancelled: 0, tasks_settled: null, sentence: null, view: null, phases_now: [], active: [], input_tokens: null,
     output_tokens: null, cache_read_tokens: null, tokens_complete: true, cost: null, cost_complete: true, currency: "USD",
     llm_call_count: 0, tool_call_count: 0, error_count: 0, retry_count: 0, is_scripted: false, replayed_from: null,
-    warnings: [], note: null, capture_mode: "off", variable: "report", budget: null, waiting: [], error: null, ended_at: null, is_resumable: null, is_stoppable: null,
+    warnings: [], note: null, capture_mode: "off", variable: "report", budget: null, waiting: [], error: null, ended_at: null, is_resumable: null, is_stoppable: null, framework: null,
     many: null, score_names: [], row_inputs: [], ranges: null, max_concurrency: null, rate_limit: null, rate_limit_ms: null, ...more,
   };
 }

@@ -193,6 +193,7 @@ function readRun(found: unknown): Run | null {
     ended_at: textOr(value.ended_at, null),
     pending: value.pending as Pending | undefined,
     is_resumable: typeof value.is_resumable === "boolean" ? value.is_resumable : null,
+    framework: textOr(value.framework, null),
     is_stoppable: typeof value.is_stoppable === "boolean" ? value.is_stoppable : null,
     many: isObject(value.many) ? numbersOf(value.many, MANY_COUNTS, 0) : null,
     task_noun: textOr(value.task_noun, "task"),

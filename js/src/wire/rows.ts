@@ -456,6 +456,8 @@ export interface Run {
   is_resumable?: boolean | null;
   /** false where a view can't stop it, as a run of another framework */
   is_stoppable?: boolean | null;
+  /** what told of it, where another framework ran it; null: an ensemble's */
+  framework?: string | null;
   /** the recording that answered in place of models */
   replayed_from?: string | null;
   /** names of the scores of its spans */
