@@ -209,22 +209,28 @@ def _close_to(column: str, tolerance: float, /, output: TaskOutput, inputs: Mapp
     return Score(is_close, None if is_close else f"expected {right:g}, got {given:g}")
 
 
-def judged_by(ensemble: Any) -> Judge:
+def judged_by(ensemble: Any, pair: bool = False) -> Judge:
     """A judge: an ensemble whose typed final output is the score. ``score=judge`` says the same.
 
     ::
 
         ensemble.map(rows, score={"helpful": scorers.judged_by(judge)})
+        variants.map(rows, score={"better": scorers.judged_by(judge, pair=True)})
 
     Args:
         ensemble: its inputs are filled by name from ``output``, ``expected`` and the columns of the row.
+        pair: whether it compares what two variants say to a row: its inputs are ``first``, ``second``, ``expected`` and
+            the columns, and one field of its output is ``first``, ``second`` or ``tie``. It is asked both ways round,
+            and where it chooses otherwise then, that is a tie.
 
     Raises:
-        ValidationError: it is no ensemble.
+        ValidationError: it is no ensemble, or `pair` is neither True nor False.
     """
     if not is_ensemble(ensemble):
         raise ValidationError(f"judged_by takes an ensemble, got {type(ensemble).__name__}.")
-    return Judge(ensemble)
+    if not isinstance(pair, bool):
+        raise ValidationError(f"judged_by: pair must be True or False, got {pair!r}.")
+    return Judge(ensemble, is_pair=pair)
 
 
 def _find_wanted(column: str, inputs: Mapping[str, Any], expected: Any) -> Any:

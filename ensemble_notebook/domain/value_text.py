@@ -35,16 +35,32 @@ class JudgedText(str):
 
     __slots__ = ()
 
+    mark = "output"
 
-_MARK: Final = re.compile(r"<\s*+/?+\s*+output(-*+)", re.IGNORECASE)
+
+class FirstText(JudgedText):
+    """The one that is told first of two that a model is to compare (V65)."""
+
+    __slots__ = ()
+
+    mark = "first"
 
 
-def mark_text(text: str) -> str:
+class SecondText(JudgedText):
+    """The other one."""
+
+    __slots__ = ()
+
+    mark = "second"
+
+
+def mark_text(text: str, mark: str = JudgedText.mark) -> str:
     """A text between marks that it can't close: their name is longer than any in it, ``<output->``, ``</output->``.
 
     The same text has the same marks, so that prompts can be recorded and compared.
     """
-    name = "output" + "-" * max((len(each) + 1 for each in _MARK.findall(text)), default=0)
+    known = re.findall(rf"<\s*+/?+\s*+{mark}(-*+)", text, re.IGNORECASE)
+    name = mark + "-" * max((len(each) + 1 for each in known), default=0)
     space = "\n" if "\n" in text else ""
     return f"<{name}>{space}{text}{space}</{name}>"
 
@@ -142,6 +158,14 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in _MISSING_TYPES
 
 
+def is_equal(value: Any, other: Any) -> bool:
+    """Whether two values are known to be equal."""
+    try:
+        return bool(value == other)
+    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
+        return False
+
+
 def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
     """Write a value for a prompt.
 
@@ -153,7 +177,7 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         UnwritableValueError: bytes, data that holds bytes or a picture, or a picture that no model takes.
     """
     if isinstance(value, JudgedText):
-        return ValueText(mend_text(mark_text(value)))
+        return ValueText(mend_text(mark_text(value, value.mark)))
     if isinstance(value, str):
         return ValueText(mend_text(str.__str__(value)))  # no class of its own, such as numpy's
     if value is None or type(value) in (int, float, bool):

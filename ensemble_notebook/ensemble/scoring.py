@@ -11,10 +11,12 @@ import asyncio
 import getpass
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from random import Random
 from typing import Any, Final, Self
 
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorStrategy, ExitReason, SpanStatus
@@ -29,6 +31,7 @@ from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.value_text import is_equal
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -36,6 +39,15 @@ from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ScoringError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.pairs import (
+    PairQuestion,
+    PairReader,
+    Sides,
+    fill_pair,
+    make_pair_reader,
+    name_pair,
+)
+from ensemble_notebook.evaluation.scored_runs import shorten_names
 from ensemble_notebook.evaluation.scorer import (
     AnyScorers,
     Judgement,
@@ -79,6 +91,16 @@ class RunToScore:
     keeps_texts: bool = True
 
 
+def pair_runs(runs: Iterable[RunToScore]) -> list[tuple[RunToScore, RunToScore]]:
+    """Each two runs of the same row of a map, and the same repeat, under two variants."""
+    groups: dict[tuple[Any, ...], list[RunToScore]] = {}
+    for each in runs:
+        if each.place.get("variant") is not None:
+            key = tuple(each.place.get(name) for name in ("map_run_id", "row", "repeat"))
+            groups.setdefault(key, []).append(each)
+    return [pair for group in groups.values() for pair in combinations(group, 2)]
+
+
 class Scorable(ABC):
     """What can be scored after the end: the output of a run, the result of a map, and runs that were loaded."""
 
@@ -97,6 +119,10 @@ class Scorable(ABC):
     @abstractmethod
     def _shows_texts(self) -> bool:
         """Whether views of it may show texts."""
+
+    def _list_variants(self) -> Sequence[str]:
+        """The variants that its runs are of, in order and as scores keep them, as far as it knows them."""
+        return ()
 
     @abstractmethod
     def _list_scored(self) -> Iterator[RunToScore]:
@@ -261,12 +287,20 @@ class LaterScores:
             raise ValidationError("No run has come to its end, so there is nothing to score.")
         columns = list(dict.fromkeys(name for each in self._runs for name in each.inputs))
         self._source = make_source(RunSettings())
-        self._scorers = CheckedScorers(scorers, columns, expected, self._source)
+        pairs = pair_runs(self._runs) if any(each.is_pair for each in scorers) else []
+        paired = dict.fromkeys(each.place["variant"] for pair in pairs for each in pair)
+        variants = [*dict.fromkeys((*(scored._list_variants() if pairs else ()), *paired))]
+        apart = {name for a, b in pairs for name in a.inputs if not is_equal(a.inputs[name], b.inputs.get(name))}
+        self._scorers = CheckedScorers(scorers, columns, expected, self._source, variants, apart)
+        self._units: dict[str, tuple[RunToScore, ...]] = {}
+        if self._scorers.single:
+            self._units |= {each.name: (each,) for each in self._runs}
+        self._units |= {f"{a.name} | {b.name}": (a, b) for a, b in pairs}
         own = {each.place["run_id"] for each in self._runs}
         self._taken = {(each.run_id, each.name) for each in scored.score_records if each.run_id in own}
         self._refuse_taken(name for each in scorers for name in self._scorers.list_names(each))
         self._calls = RowCalls()
-        self._scorings = {each.name: Scoring() for each in self._runs}
+        self._scorings = {name: Scoring() for name in self._units}
         self._judges_run_id: str | None = None
 
     def _refuse_taken(self, names: Iterable[str]) -> None:
@@ -293,11 +327,11 @@ class LaterScores:
         async def score_all() -> None:
             places = asyncio.Semaphore(_AT_ONCE)
 
-            async def score(each: RunToScore) -> None:
+            async def score(name: str) -> None:
                 async with places:
-                    await self._score(each)
+                    await self._score(name)
 
-            await asyncio.gather(*map(score, self._runs))
+            await asyncio.gather(*map(score, self._units))
 
         try:
             if len(self._scorers.functions) < len(self._scorers.all):  # some are judges, which ask models
@@ -319,11 +353,16 @@ class LaterScores:
             raise ScoringError(useless[1], result=made) from (next(faults, None) if self._scored._shows_texts else None)
         return made
 
-    async def _score(self, run: RunToScore) -> None:
-        place = {**run.place, "replaces": self._is_replacing, "judge_run_id": self._judges_run_id}
-        run = replace(run, place=place, keeps_texts=self._scored._shows_texts)
-        await self._scorers.score(self._scorers.all, run, self._calls, self._scorings[run.name])
-        self.hear(self._scorings[run.name].records)
+    async def _score(self, name: str) -> None:
+        given = {"replaces": self._is_replacing, "judge_run_id": self._judges_run_id}
+        keeps_texts, scoring = self._scored._shows_texts, self._scorings[name]
+        runs = [replace(each, place={**each.place, **given}, keeps_texts=keeps_texts) for each in self._units[name]]
+        if len(runs) == 1:
+            await self._scorers.score(self._scorers.single, runs[0], self._calls, scoring)
+        else:
+            for each in self._scorers.pairs:
+                await self._scorers.judge_pair(each, runs[0], runs[1], self._calls, scoring)
+        self.hear(scoring.records)
 
     def _ask_judges(self) -> None:
         """Have the judges run: one run, with a task for each run that they look at.
@@ -333,14 +372,13 @@ class LaterScores:
         """
         if loop_thread().is_current():
             raise EnsembleError("score() would block the loop that judges need; call it from a plain function.")
-        runs = {each.name: each for each in self._runs}
 
         async def judge(given: TaskInput) -> str:
-            await self._score(runs[given.name])
+            await self._score(given.name)
             return "; ".join(f"{each.name}: {describe_score(each)}" for each in self._scorings[given.name].records)
 
         row = Task(description="A run.", expected_output="What judges say of it.", handler=judge)
-        tasks = [row.with_texts(name=name, description=escape_variables(f"Judge {name}")) for name in runs]
+        tasks = [row.with_texts(name=name, description=escape_variables(f"Judge {name}")) for name in self._units]
         first: Any = next(each.judge for each in self._scorers.all if each.judge is not None)
         names = ", ".join(each.name for each in self._scorers.all)
         ids = {each.place.get("map_run_id") or each.place["run_id"] for each in self._runs}
@@ -398,24 +436,41 @@ class CheckedScorers:
         columns: of the rows, and inputs that hold for all of them.
         expected: the column of what a row should come to, where the person has named one.
         source: of the judges' models.
+        variants: their names, as scores keep them.
+        apart: the columns and inputs that variants change.
 
     Attributes:
-        all: the scorers. functions: those that are no judges.
+        all: the scorers. functions: those that are no judges. single: those that look at one run. pairs: judges of
+            two.
         expected: the column of what a row should come to; None where there is none.
+        variants: their names, as scores keep them.
 
     Raises:
         ValidationError: a judge can't judge, or a scorer needs what the rows don't have; says all of it.
     """
 
     def __init__(
-        self, scorers: Sequence[Scorer], columns: Sequence[str], expected: str | None, source: ChatSource
+        self,
+        scorers: Sequence[Scorer],
+        columns: Sequence[str],
+        expected: str | None,
+        source: ChatSource,
+        variants: Sequence[str] = (),
+        apart: Collection[str] = (),
     ) -> None:
         self.expected = find_expected_column(columns, expected)
         self.all = tuple(scorers)
         self.functions = [each for each in scorers if each.judge is None]
+        self.single = [each for each in scorers if not each.is_pair]
+        self.pairs = [each for each in scorers if each.is_pair]
+        self.variants = tuple(variants)
+        self._titles = dict(zip(variants, shorten_names(variants), strict=True))
+        self._apart = apart
         self._judges: dict[str, _CheckedJudge] = {}
         self._readers: dict[str, JudgeReader] = {}
+        self._pair_readers: dict[str, PairReader] = {}
         problems = [*find_lacking_columns(self.functions, columns, self.expected)]
+        problems += map(refuse_lone_pair, self.pairs if len(self.variants) < 2 else ())
         for each in scorers:
             if each.judge is None:
                 continue
@@ -423,23 +478,40 @@ class CheckedScorers:
             reader = read_judge(each, prepared.graph)
             if isinstance(reader, Problem):
                 problems.append(reader)
+            elif isinstance(reader, PairReader):
+                self._pair_readers[each.name] = reader
             else:
                 self._readers[each.name] = reader
-            problems += find_lacking_inputs(each.judge, prepared.variables, columns, self.expected)
+            problems += find_lacking_inputs(each, prepared.variables, columns, self.expected, apart)
             self._judges[each.name] = _CheckedJudge(each.judge, prepared.variables, prepared.versions.definition)
         if problems:
             raise ValidationError(problems)
 
     def list_names(self, scorer: Scorer) -> list[str]:
         """The names of what a scorer gives, as far as they are known before it does."""
+        if scorer.is_pair:
+            return [self.name_pair(scorer, *each) for each in combinations(self.variants, 2)]
         reader = self._readers.get(scorer.name)
         return [scorer.name] if reader is None else list(reader.names.values())
+
+    def name_pair(self, scorer: Scorer, first: str, second: str) -> str:
+        """What the score of two variants is called; the one that stands before the other comes first."""
+        first, second = sorted((first, second), key=self.variants.index)
+        return name_pair(scorer.name, self._titles[first], self._titles[second])
+
+    def find_pair_scorer(self, record: ScoreRecord) -> Scorer | None:
+        """The judge of pairs that has given this score, with the prompts and models that it has now."""
+        for each in self.pairs:
+            is_same = record.scorer_version == self._judges[each.name].version
+            if record.pair_of == each.name and record.error is None and is_same:
+                return each
+        return None
 
     def select(self, earlier: Sequence[ScoreRecord]) -> KeptScores:
         """What is left to do for a run that was scored before: all functions, and judges that have not judged it.
 
         Args:
-            earlier: the scores of that run.
+            earlier: the scores of that run, but for those of pairs.
         """
 
         def has_judged(scorer: Scorer) -> bool:  # with the prompts and models that the judge has now
@@ -448,7 +520,7 @@ class CheckedScorers:
             known = {each.name for each in earlier if each.error is None and each.scorer_version == judge.version}
             return known.issuperset(self.list_names(scorer))
 
-        scorers = [each for each in self.all if not has_judged(each)]
+        scorers = [each for each in self.single if not has_judged(each)]
         names = {name for each in scorers for name in (each.shown, *self.list_names(each))}
         kept = [each for each in earlier if each.error is None and not {each.name, each.scorer} & names]
         return KeptScores(scorers, kept)
@@ -469,12 +541,51 @@ class CheckedScorers:
                 scorers, subject, scored.place, calls, self._readers, scoring, keeps_texts=scored.keeps_texts
             )
 
+    async def judge_pair(
+        self, scorer: Scorer, first: RunToScore, second: RunToScore, calls: RowCalls, scoring: Scoring, seed: int = 0
+    ) -> None:
+        """Have a judge of pairs say which of two runs of a row is the better one, asked both ways round.
 
-def read_judge(scorer: Scorer, graph: Graph) -> JudgeReader | Problem:
+        Args:
+            scorer: the judge, one of these.
+            first: the run of the variant that stands before the other.
+            second: of the other variant.
+            calls: how the judge is asked.
+            scoring: gets what came of it.
+            seed: of which way round is asked first.
+        """
+        sides = [make_subject(each.run, each.inputs, self.expected) for each in (first, second)]
+        if sides[0] is None or sides[1] is None:
+            return
+        calls.judges, calls.apart = self._judges, self._apart
+        name = self.name_pair(scorer, first.place["variant"], second.place["variant"])
+        drawn = Random(f"{seed} {name} {first.place['row']} {first.place['repeat']}")  # whatever ends first
+        question = PairQuestion(
+            scorer=scorer,
+            reader=self._pair_readers[scorer.name],
+            name=name,
+            sides=(sides[0], sides[1]),
+            places=(first.place, second.place),
+            is_turned_first=drawn.random() < 0.5,
+            keeps_texts=first.keeps_texts,
+        )
+        await question.ask(calls, scoring)
+
+
+def read_judge(scorer: Scorer, graph: Graph) -> JudgeReader | PairReader | Problem:
     """How the typed output of a judge is read, by its graph; what is wrong with it, where it can't be."""
     last = find_final_tasks(graph)
     kind = graph.tasks[last[0]].task.output_type if len(last) == 1 else None
-    return make_reader(scorer.name, scorer.judge, None if kind is None else get_output_format(kind).schema)
+    schema = None if kind is None else get_output_format(kind).schema
+    return make_pair_reader(scorer.judge, schema) if scorer.is_pair else make_reader(scorer.name, scorer.judge, schema)
+
+
+def refuse_lone_pair(scorer: Scorer) -> Problem:
+    """That a judge of pairs has nothing to compare."""
+    return Problem(
+        f"The judge {scorer.shown} compares two variants, and there is nothing to compare: run "
+        "variants(...).map(rows), or judge each reply by itself, without pair=True."
+    )
 
 
 def make_subject(run: Any, inputs: Mapping[str, Any], expected: str | None) -> Subject | None:
@@ -501,10 +612,12 @@ class RowCalls:
 
     Attributes:
         judges: that can be asked, by the name of the scorer.
+        apart: the inputs that variants change, which no judge of two hears.
     """
 
     def __init__(self) -> None:
         self.judges: Mapping[str, _CheckedJudge] = {}
+        self.apart: Collection[str] = ()
         self._caller = FunctionCaller()
 
     def close(self) -> None:
@@ -524,11 +637,27 @@ class RowCalls:
         judge = self.judges[scorer.name]
         values = fill_inputs(judge.ensemble, judge.variables, subject, has_handlers=has_handlers(judge.ensemble))
         with _score_span(scorer.name):
-            try:
-                output: Any = await self._caller.call(f"judge {scorer.shown}", judge.ensemble.arun, values)
-            except RunInterrupted as stopped:
-                raise asyncio.CancelledError from stopped
-            final: TaskOutput = find_final_output(output, f"The judge {scorer.shown}")
+            return await self._run_judge(scorer, values)
+
+    async def ask_pair(self, scorer: Scorer, name: str, orders: Sequence[Sides]) -> Sequence[Judgement]:
+        """As `PairCalls.ask_pair`."""
+        judge = self.judges[scorer.name]
+        sees_all = has_handlers(judge.ensemble)
+        with _score_span(name):
+            return [
+                await self._run_judge(
+                    scorer, fill_pair(judge.ensemble, judge.variables, sides, self.apart, has_handlers=sees_all)
+                )
+                for sides in orders
+            ]
+
+    async def _run_judge(self, scorer: Scorer, values: Mapping[str, Any]) -> Judgement:
+        judge = self.judges[scorer.name]
+        try:
+            output: Any = await self._caller.call(f"judge {scorer.shown}", judge.ensemble.arun, values)
+        except RunInterrupted as stopped:
+            raise asyncio.CancelledError from stopped
+        final: TaskOutput = find_final_output(output, f"The judge {scorer.shown}")
         calls = (each for each in output.trace.spans if each.kind is SpanKind.LLM)
         models = dict.fromkeys(name for each in calls if (name := each.model or each.model_requested))
         return Judgement(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.map_design import RowPairs
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_money, format_percent, pluralize
@@ -42,6 +43,9 @@ from ensemble_notebook.trace.tables.table import Column, Table
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.row_table import RowFrame
+
+Named = tuple[str, Sequence[ScoredRun]]
+"""What a side is called, and its runs."""
 
 LEVEL: Final = 0.05
 POINTS: Final = 0.05
@@ -158,8 +162,8 @@ class Pair:
 
 
 def compare_sides(
-    a: tuple[str, Sequence[ScoredRun]],
-    b: tuple[str, Sequence[ScoredRun]],
+    a: Named,
+    b: Named,
     question: Question,
     *,
     pairs: RowPairs | None = None,
@@ -183,7 +187,7 @@ def compare_sides(
     Raises:
         ValidationError: rows failed, and nothing says what they count as.
     """
-    first, second = make_side(*a, question), make_side(*b, question)
+    first, second = (make_side(name, runs, question) for name, runs in _face(a, b))
     paired = _pair(first.values, second.values)
     differences = np.asarray([mine - theirs for theirs, mine, _ in paired])
     counts = [count for *_, count in paired]
@@ -218,6 +222,12 @@ def compare_sides(
         sequence=sequence,
         running=running,
     )
+
+
+def _face(a: Named, b: Named) -> Iterator[Named]:
+    """The two as they stand beside each other, where a judge has compared each of more with each other."""
+    for (name, runs), (_, others) in ((a, b), (b, a)):
+        yield name, [each.beside(others[0].variant) for each in runs] if others else runs
 
 
 def _pair(a: Amounts, b: Amounts) -> list[tuple[float, float, int]]:
@@ -549,7 +559,8 @@ def _tell_difference(pair: Pair) -> str:
     named = "" if pair.is_only_score else f" {pair.question.score}"
     how = f"scores {amount} {'higher' if is_more else 'lower'}{f' on{named}' if named else ''}"
     if pair.question.is_share:
-        verb = f"passes{named}" if pair.question.is_ is None else f"gets {pair.question.is_}"
+        passes = f"wins{f' on{named}' if named else ''}" if pair.question.is_pair else f"passes{named}"
+        verb = passes if pair.question.is_ is None else f"gets {pair.question.is_}"
         how = f"{verb} {amount} {'more' if is_more else 'less'} often"
     said = f"{first.name} {how} than {second.name}"
     if not is_more and pair.better is not None:
@@ -649,10 +660,31 @@ def _list_notes(pair: Pair) -> Iterator[str]:
         if side.unscored:
             verb, left = ("has" if side.unscored == 1 else "have"), agree("are left out", side.unscored)
             yield f"{side.count(side.unscored)} {verb} no score under {side.name} and {left}"
+    if pair.question.is_pair and (changed := _count_changed(pair)):
+        yield changed
     if saved := describe_savings(pair):
         yield saved
     if pair.pairs is not None:
         yield _tell_pairs(pair.pairs)
+
+
+def _count_changed(pair: Pair) -> str:
+    """How often a judge of pairs chose by their order; empty where it did not."""
+    said = [each.scores[name] for each in pair.b.scored if (name := pair.question.score) in each.scores]
+    return describe_changed(each for each in said if each.measure is not None)
+
+
+def describe_changed(records: Iterable[ScoreRecord]) -> str:
+    """How often a judge changed its mind with the order of the two; empty where it did not.
+
+    Args:
+        records: one of each pair that was judged.
+    """
+    given = [bool(each.has_changed_mind) for each in records]
+    if not any(given):
+        return ""
+    which = "which is a tie" if sum(given) == 1 else "which are ties"
+    return f"the judge changed its mind with the order in {sum(given):,} of {pluralize(len(given), 'pair')}, {which}"
 
 
 def describe_savings(pair: Pair) -> str:

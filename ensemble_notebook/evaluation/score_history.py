@@ -126,6 +126,8 @@ def make_score_history(
             value=each["value"],
             label=each["label"],
             scorer=each["scorer"],
+            pair_of=each["pair_of"],
+            against=each["against"],
         )
         for each in _list_records(frames.scores)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -68,6 +68,8 @@ class ScoredRun:
         scores: the current ones, by name.
         cost: of the work, without that of scoring; None where it is not known, or another run has paid.
         active_ms: how long something was at work in it; None likewise.
+        pairs: of scores that compare variants: by name, and then by the other variant. Among `scores` these are one,
+            the mean over the others.
     """
 
     variant: str
@@ -77,6 +79,39 @@ class ScoredRun:
     scores: Mapping[str, ScoreRecord] = field(default_factory=dict)
     cost: float | None = None
     active_ms: float | None = None
+    pairs: Mapping[str, Mapping[str | None, ScoreRecord]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Put the scores of pairs together."""
+        plain: dict[str, ScoreRecord] = {}
+        found: defaultdict[str, dict[str | None, ScoreRecord]] = defaultdict(dict)
+        for name, each in self.scores.items():
+            if each.pair_of is None or each.name == each.pair_of:
+                plain[name] = each
+            else:
+                found[each.pair_of][each.against] = each
+        if found:
+            whole = {name: _sum_up(name, [*each.values()]) for name, each in found.items()}
+            object.__setattr__(self, "scores", {**plain, **whole})
+            object.__setattr__(self, "pairs", dict(found))
+
+    def beside(self, variant: str) -> ScoredRun:
+        """The same where it is compared with this variant alone."""
+        if not self.pairs:
+            return self
+        plain = {name: each for name, each in self.scores.items() if name not in self.pairs}
+        faced = {name: _sum_up(name, [each[variant]]) for name, each in self.pairs.items() if variant in each}
+        return replace(self, scores={**plain, **faced})
+
+
+def _sum_up(name: str, pairs: Sequence[ScoreRecord]) -> ScoreRecord:
+    """The score of a run beside several others: the mean, and whether a judge changed its mind in any."""
+    given = [each for each in pairs if each.value is not None]
+    if not given:
+        return replace(pairs[0], name=name)
+    value = sum(each.value or 0.0 for each in given) / len(given)
+    changed = any(each.has_changed_mind for each in given)
+    return replace(given[0], name=name, value=value, has_changed_mind=changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +125,14 @@ class Question:
         failed: what a row that failed counts as, where the score is a number.
         higher_is_better: whether more of it is better; None where that has no meaning, as for labels.
         bounds: the least and the most that a value can be; None where nobody has said.
+        is_pair: whether it compares variants: a value is the share of pairs won, ties half, and a row that failed makes
+            no pair.
     """
 
     score: str
     measure: Measure
     is_: str | None = None
+    is_pair: bool = False
     failed: Failed = None
     higher_is_better: bool | None = True
     bounds: Interval | None = None
@@ -116,7 +154,7 @@ class Question:
 
     def read(self, run: ScoredRun) -> float | None:
         """What a run counts as; None where it is left out."""
-        if run.ending in LEFT_OUT:
+        if run.ending in LEFT_OUT or (self.is_pair and run.ending is Ending.FAILED):
             return None
         if run.ending is Ending.FAILED:
             return 0.0 if self.is_share else None if isinstance(self.failed, str) else self.failed
@@ -125,11 +163,13 @@ class Question:
             return None
         if self.is_ is not None:
             return float(record.label == self.is_)
-        value = record.passed if self.is_share else record.value
+        value = record.passed if self.is_share and not self.is_pair else record.value
         return None if value is None or not math.isfinite(value) else float(value)
 
     def name_failed(self) -> str:
         """What became of rows that failed, after "7 rows failed under tersely and"."""
+        if self.is_pair:
+            return "are left out"
         if self.is_share:
             return "count as not passed" if self.is_ is None else f"count as not {self.is_}"
         return "are left out" if self.failed == LEAVE_OUT else f"count as {self.failed:g}"
@@ -260,12 +300,10 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
     if not records and any(each.ending is Ending.DONE for each in runs):
         raise ValidationError(f"No score is called {name!r}.{did_you_mean(name, names) or ' There are none yet.'}")
     measure = find_measure(name, records)
-    higher = all(each.higher_is_better for each in records)
     if measure != "label":
         if is_ is not None:
             raise ValidationError(f"is_ asks for a label, and {name!r} is {_WORDS[measure]}.")
-        bounds = find_bounds(records, failed) if measure == "value" else SHARES
-        return Question(score=name, measure=measure, failed=failed, higher_is_better=higher, bounds=bounds)
+        return _ask_amount(name, measure, records, failed)
     labels = list_labels(records)
     if is_ not in labels:
         known = " or ".join(f"is_={each!r}" for each in labels[:5])
@@ -275,6 +313,15 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
             else f"No run has the label {is_!r} for {name!r}.{did_you_mean(is_, labels)}"
         )
     return Question(score=name, measure="passed", is_=is_, higher_is_better=None, bounds=SHARES)
+
+
+def _ask_amount(name: str, measure: Measure, records: Sequence[ScoreRecord], failed: Failed) -> Question:
+    """A question of what is no label."""
+    if any(each.pair_of is not None for each in records):
+        return Question(score=name, measure="passed", is_pair=True, bounds=SHARES)
+    higher = all(each.higher_is_better for each in records)
+    bounds = find_bounds(records, failed) if measure == "value" else SHARES
+    return Question(score=name, measure=measure, failed=failed, higher_is_better=higher, bounds=bounds)
 
 
 def find_bounds(records: Iterable[ScoreRecord], failed: Failed = None) -> Interval | None:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -51,8 +51,13 @@ WANTED: Final = (
 _LAMBDA: Final = "score"
 """The name of a score whose function has none."""
 OUTPUT: Final = "output"
+FIRST: Final = "first"
+SECOND: Final = "second"
+PAIR: Final = (FIRST, SECOND)
+"""The two texts that a judge of pairs is told."""
 EXPECTED: Final = EXPECTED_COLUMNS[0]
-_REASONS: Final = ("reason", "why")
+REASONS: Final = ("reason", "why")
+"""Fields of a judge's output that say why."""
 _SCORED: Final = frozenset({"boolean", "integer", "number", "string"})
 _EXAMPLE: Final = "such as {passed: bool, reason: str}"
 
@@ -63,13 +68,15 @@ class Judge:
 
     Attributes:
         ensemble: what judges.
+        is_pair: whether it compares the replies of two variants.
     """
 
     ensemble: Any
+    is_pair: bool = False
 
     def __repr__(self) -> str:
         """As it is written."""
-        return f"judged_by({describe_ensemble(self.ensemble)})"
+        return f"judged_by({describe_ensemble(self.ensemble)}{', pair=True' if self.is_pair else ''})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,7 @@ class Scorer:
         shown: what it is, in words.
         function: to be called; None for a judge.
         judge: the ensemble that judges; None for a function.
+        is_pair: whether it judges the replies of two variants beside each other.
         positional, keywords: names of the parameters of the function; ``*`` is the whole run, of a function of one
             parameter with a name of its own.
         column: that a ready-made one needs.
@@ -136,6 +144,7 @@ class Scorer:
     shown: str
     function: Callable[..., Any] | None = None
     judge: Any = None
+    is_pair: bool = False
     positional: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     column: str | None = None
@@ -221,7 +230,8 @@ def _read_scorer(name: Any, given: Any) -> Scorer:
     if isinstance(given, Judge) or is_ensemble(given):
         ensemble = given.ensemble if isinstance(given, Judge) else given
         named = name or ensemble.name or "judge"
-        return Scorer(name=named, shown=ensemble.name or named, judge=ensemble)
+        is_pair = isinstance(given, Judge) and given.is_pair
+        return Scorer(name=named, shown=ensemble.name or named, judge=ensemble, is_pair=is_pair)
     if isinstance(given, ReadyScorer):
         made = _read_function(given.function, given.shown)
         named = name or given.name
@@ -391,7 +401,7 @@ def make_reader(name: str, ensemble: Any, schema: Mapping[str, Any] | None) -> J
         return Problem(f"{shown} has no typed output: give its last task an output_type, {_EXAMPLE}.")
     fields: Mapping[str, Any] = schema.get("properties", {})
     kinds = {field: find_kind(each, schema) for field, each in fields.items()}
-    reason = next((each for each in _REASONS if kinds.get(each) == "string"), None)
+    reason = next((each for each in REASONS if kinds.get(each) == "string"), None)
     scored = [field for field, kind in kinds.items() if kind in _SCORED and field != reason]
     if not scored:
         there = f"it has {', '.join(fields)}" if fields else "it has no fields"
@@ -402,24 +412,43 @@ def make_reader(name: str, ensemble: Any, schema: Mapping[str, Any] | None) -> J
 
 
 def find_lacking_inputs(
-    ensemble: Any, variables: Mapping[str, str], columns: Sequence[str], expected: str | None
+    scorer: Scorer,
+    variables: Mapping[str, str],
+    columns: Sequence[str],
+    expected: str | None,
+    apart: Collection[str] = (),
 ) -> Iterator[Problem]:
     """The inputs of a judge that nothing fills.
 
     Args:
-        ensemble: the judge.
+        scorer: the judge.
         variables: of its texts, each with the first text that has it.
         columns: of the rows, and inputs of the ensemble that is judged.
         expected: the column of what a row should come to; None where there is none.
+        apart: those of them that variants change.
     """
-    known = [*ensemble.inputs, OUTPUT, *([] if expected is None else [EXPECTED]), *columns]
+    ensemble = scorer.judge
+    texts = PAIR if scorer.is_pair else (OUTPUT,)
+    if scorer.is_pair:
+        columns = [each for each in columns if each not in apart]
+    known = [*ensemble.inputs, *texts, *([] if expected is None else [EXPECTED]), *columns]
     lacking = [name for name in variables if name not in known]
-    if lacking:
+    shown = f"The judge {describe_ensemble(ensemble)}"
+    if scorer.is_pair and (changed := [name for name in lacking if name in apart]):
+        yield Problem(
+            f"{shown} asks for {{{changed[0]}}}, which variants change: of the two that it compares it hears "
+            f"{{{FIRST}}} and {{{SECOND}}} alone."
+        )
+    elif scorer.is_pair and OUTPUT in lacking:
+        yield Problem(f"{shown} asks for {{{OUTPUT}}}, and one that compares has two: {{{FIRST}}} and {{{SECOND}}}.")
+    elif not scorer.is_pair and {*PAIR} <= {*lacking}:
+        yield Problem(f"{shown} compares {{{FIRST}}} and {{{SECOND}}}: give it as judged_by(JUDGE, pair=True).")
+    elif lacking:
         names = ", ".join(f"{{{name}}}" for name in lacking)
         verb = "is no column" if len(lacking) == 1 else "are no columns"
         near = did_you_mean(lacking[0], known)
         yield Problem(
-            f"The judge {describe_ensemble(ensemble)} asks for {names}, which {verb} of the rows.{near} Its "
+            f"{shown} asks for {names}, which {verb} of the rows.{near} Its "
             f"{pluralize(len(variables), 'input')} {'is' if len(variables) == 1 else 'are'} filled by name: from "
             f"{', '.join(known)}."
         )
@@ -440,7 +469,7 @@ def fill_inputs(ensemble: Any, variables: Mapping[str, str], subject: Subject, *
 
 FIELD_MEANT: Final = "; it has several fields, so say which is meant: "
 """Stands in the reason of a ready-made scorer that compared a whole typed output, before the fields."""
-_NOT_ASKED: Final = "not asked, since the budget is used up"
+NOT_ASKED: Final = "not asked, since the budget is used up"
 _log: Final = logging.getLogger("ensemble_notebook.run")
 
 
@@ -505,7 +534,7 @@ async def score_run(
         reader = readers.get(scorer.name)
         made = _Maker(scorer, place, reader, keeps_texts=keeps_texts)
         if reader is not None and scoring.is_unpaid:
-            scoring.records += made.make_failed(_NOT_ASKED)
+            scoring.records += made.make_failed(NOT_ASKED)
             continue
         try:
             if reader is None:
@@ -552,12 +581,14 @@ class _Maker:
 
     def make_failed(self, error: Exception | str) -> list[ScoreRecord]:
         """That nothing was given, and why."""
-        if isinstance(error, str):
-            told = error
-        else:  # where no texts are kept, the type alone: the rest may quote the output (T6a)
-            told = add_origin(summarize_error(error), error) if self._keeps_texts else type(error).__name__
+        told = error if isinstance(error, str) else describe_fault(error, keeps_texts=self._keeps_texts)
         now = datetime.now(UTC)
-        return [ScoreRecord(name=name, scored_at=now, error=mask(told), **self._facts) for name in self._names]
+        return [ScoreRecord(name=name, scored_at=now, error=told, **self._facts) for name in self._names]
+
+
+def describe_fault(error: Exception, *, keeps_texts: bool) -> str:
+    """What a scorer failed with, secrets masked; where no texts are kept, its type: the rest may quote the output."""
+    return mask(add_origin(summarize_error(error), error)) if keeps_texts else type(error).__name__
 
 
 def make_record(name: str, score: Score, facts: Mapping[str, Any], scored_at: datetime) -> ScoreRecord:

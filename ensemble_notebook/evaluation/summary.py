@@ -135,7 +135,7 @@ def summarize_side(
     if k is not None:  # the shares with k repeats, averaged over the rows that have as many
         counts = [(sum(map(round, each.values())), len(each)) for each in side.values.values() if len(each) >= k]
         for name, find in (("pass@", statistics.find_pass_at), ("pass^", statistics.find_pass_each)):
-            shares = [find(k, *count) for count in counts if question.is_share]
+            shares = [find(k, *count) for count in counts if question.is_share and not question.is_pair]
             passing[f"{name}{k}"] = fmean(shares) if shares else None
     return SideSummary(
         variant=side.name,

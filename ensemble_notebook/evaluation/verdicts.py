@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -240,6 +240,44 @@ class ScoredMap(ABC):
         side = make_side(name, runs, question)
         return pass_mark(side, question, at_least, self._find_sequence(len(sides)))
 
+    def ranking(self, score: str | None = None) -> RowFrame:
+        """Rank the variants by a judge that compared each two of them: how strong each is, by Bradley and Terry.
+
+        A variant beats another one in strength / (strength + that of the other) of all rows. ::
+
+            variants.map(rows, score={"better": scorers.judged_by(judge, pair=True)}).ranking("better")
+
+        Args:
+            score: its name; it may be left out where there is one such.
+
+        Returns:
+            A row for each variant, the strongest first. Columns: variant, strength (1 is the middle: the geometric mean
+            of all), low and high (95%). Below it stands how often the judge changed its mind with the order, and what
+            was not compared. A variant that nothing links to the others has no strength.
+
+        Raises:
+            ValidationError: there is no such score, or it compares no variants.
+        """
+        from ensemble_notebook.evaluation.ranking import rank
+
+        sides = _list_sides(self)
+        runs = [run for side in sides.values() for run in side]
+        names = [*dict.fromkeys(name for run in runs for name in run.pairs)]
+        wanted = names[0] if score is None and len(names) == 1 else score
+        if wanted in names:
+            return rank(sides, wanted)
+        if not names:
+            raise ValidationError(
+                "There is nothing to rank: no score compares variants. Score the rows of several with "
+                "score={'better': scorers.judged_by(JUDGE, pair=True)}."
+            )
+        if wanted is None:
+            raise ValidationError(f"Several scores compare variants: say which, {' or '.join(map(repr, names))}.")
+        why = "looks at each run by itself" if wanted in list_scores(runs) else "is not there"
+        raise ValidationError(
+            f"A ranking is by a score that compares variants, and {wanted!r} {why}.{did_you_mean(wanted, names)}"
+        )
+
     def _find_label(self, runs: Sequence[ScoredRun], score: str | None) -> str | None:
         """The label that was to be clear, where a score gives labels; None elsewhere."""
         names = list_scores(runs)
@@ -416,7 +454,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
         result: of a map.
         rows: what stands for a row that is compared with one of another map, by its name; without it, the name does.
     """
-    scores, made = name_scores(result.score_records), []
+    scores, made = name_scores(_tell_variants(result)), []
     for row in result.rows:
         spending = result._get_spending(row)
         is_spent = not row.reused or row._spending is not None or bool(spending.cost)  # a map before this one has paid
@@ -435,6 +473,17 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
             )
         )
     return made
+
+
+def _tell_variants(result: ScoredMap) -> Iterable[ScoreRecord]:
+    """The scores of a result; those of pairs name the other variant as the result does, where they kept no text."""
+    if result._shows_texts:
+        return result.score_records
+    names = {f"variant {place}": name for place, name in enumerate(result.variants or ())}
+    return [
+        each if each.against is None else replace(each, against=names.get(each.against, each.against))
+        for each in result.score_records
+    ]
 
 
 def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> tuple[Any, str]:

@@ -296,4 +296,4 @@ def _find_judge_problems(scorer: Scorer, columns: Sequence[str], expected: str |
     if isinstance(reader, Problem):
         yield reader
     variables = find_first_texts([*list_texts(judge), *list_item_inputs(judge)])
-    yield from find_lacking_inputs(judge, variables, columns, expected)
+    yield from find_lacking_inputs(scorer, variables, columns, expected)

@@ -137,6 +137,10 @@ class ScoreRecord(Record):
         judge_run_id: of the run of a judge that came after the end.
         higher_is_better: whether more of it is better.
         low, high: the least and the most that its number can be; None where nobody has said.
+        pair_of: the score that this is of, where a judge compared two variants: `name` has the pair with it, and the
+            value is 1 where the run was preferred, 0.5 for a tie, and 0 where the other one was.
+        against: the variant that it was compared with.
+        has_changed_mind: whether the judge chose otherwise with the two the other way round, which is a tie.
         replaces: whether it takes the place of those before it with its name, for the same run and span.
         id: unique.
     """
@@ -166,6 +170,9 @@ class ScoreRecord(Record):
     higher_is_better: bool = True
     low: float | None = None
     high: float | None = None
+    pair_of: str | None = None
+    against: str | None = None
+    has_changed_mind: bool | None = None
     replaces: bool = False
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 

@@ -12,6 +12,7 @@ from ensemble_notebook.domain.outputs.conversation import (
 )
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import make_task_path
+from ensemble_notebook.domain.value_text import is_equal
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.call_answers import ResumedCalls, list_reviewed_tools
 from ensemble_notebook.ensemble.earlier_runs.claims import check_unclaimed_here
@@ -174,14 +175,6 @@ class ResumedRun:
             waiting = frozenset(list_reviewed_tools(spec.graph))  # of which a call waits, whatever is known of it
             calls = [(each.name, write_arguments(each.arguments)) for each in unknown if each.name not in waiting]
             refuse_to_repeat(self.run.run_id, calls, "nobody can be asked here")
-
-
-def is_equal(value: Any, other: Any) -> bool:
-    """Whether two values are known to be equal."""
-    try:
-        return bool(value == other)
-    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
-        return False
 
 
 def refuse_to_repeat(run_id: str, calls: Sequence[tuple[str, str]], obstacle: str) -> None:

@@ -25,8 +25,9 @@ from ensemble_notebook.domain.planning.map_design import (
     pair_rows,
     write_value,
 )
+from ensemble_notebook.domain.value_text import is_equal
 from ensemble_notebook.engine.run_services import find_parent_run
-from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, is_equal, refuse_to_repeat
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, refuse_to_repeat
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value

@@ -87,10 +87,16 @@ def make_early_end(
     Raises:
         ValidationError: there is nothing to compare, or what was taken over can't be.
     """
-    names = [name for each in scorers.all for name in scorers.list_names(each)]
+    names = [name for each in scorers.single for name in scorers.list_names(each)]
     asked = settings.read_until_clear(len(names))
     if asked is None:
         return None
+    pairs = [each.name for each in scorers.pairs]
+    if not names or asked.score in pairs:
+        raise ValidationError(
+            f"until_clear looks at each run by itself, and {asked.score or pairs[0]!r} compares two: leave it out, or "
+            "name another score."
+        )
     if asked.score is None and len(names) > 1:
         raise ValidationError(describe_several(names, asked.level))
     return EarlyEnd(asked, settings, variants, runs, kept, stored)
@@ -161,6 +167,6 @@ class EarlyEnd:
                 row=run.row.name,
                 repeat=run.repeat or 1,
                 ending=Ending.DONE if is_done else Ending.FAILED if outcome.error is not None else Ending.INCOMPLETE,
-                scores=next(iter(name_scores(outcome.scores).values()), {}),
+                scores=name_scores(outcome.scores).get(outcome.run_id, {}),
             )
         )

@@ -21,7 +21,7 @@ from ensemble_notebook.ensemble.cost_estimation import BYTES_PER_TOKEN, USUAL_RE
 from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 from ensemble_notebook.ensemble.many_runs.rows import Rows, make_only_row
 from ensemble_notebook.ensemble.run_settings import write_inputs
-from ensemble_notebook.evaluation.scorer import EXPECTED, OUTPUT, AnyScorers, find_expected_column
+from ensemble_notebook.evaluation.scorer import EXPECTED, OUTPUT, PAIR, AnyScorers, find_expected_column
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _MOST_EXACT: Final = 50
@@ -38,10 +38,12 @@ def estimate_runs(
         name: that earlier runs are remembered under, where the ensemble has none; None: they have none.
     """
     made: list[CostEstimate] = []
+    variants = [*variants]
     for ensemble, rows, common in variants:
         graph, _ = check_ensemble(ensemble)
         found = estimate_map(ensemble, graph, rows, common, find_usual_replies(ensemble.name or name, graph))
-        made.append(replace(found, tasks=(*found.tasks, *estimate_judges(settings, rows, common, found.currency))))
+        judged = estimate_judges(settings, rows, common, found.currency, others=len(variants) - 1)
+        made.append(replace(found, tasks=(*found.tasks, *judged)))
     columns: dict[tuple[str, str | None], list[TaskEstimate]] = {}
     for task in (task for each in made for task in each.tasks):
         columns.setdefault((task.name, task.model), []).append(task)
@@ -92,7 +94,7 @@ def estimate_map(
 
 
 def estimate_judges(
-    settings: MapSettings, rows: Rows, common: Mapping[str, Any], currency: str
+    settings: MapSettings, rows: Rows, common: Mapping[str, Any], currency: str, *, others: int = 0
 ) -> tuple[TaskEstimate, ...]:
     """Estimate what the judges among the scorers take, a task each; the texts that they judge are as long as usual.
 
@@ -101,6 +103,7 @@ def estimate_judges(
         rows: what is judged.
         common: inputs of all rows.
         currency: of the map.
+        others: how many variants there are beside: each of the two of a pair bears one of its two questions.
     """
     made: list[TaskEstimate] = []
     column = find_expected_column((*rows.columns, *common), settings.expected)
@@ -109,10 +112,11 @@ def estimate_judges(
             continue
         text = "x" * USUAL_REPLY * BYTES_PER_TOKEN
         values = [{**common, **row.values} for row in rows.rows]
+        texts = dict.fromkeys(PAIR if scorer.is_pair else (OUTPUT,), text)
         judged = [
-            replace(row, values={**each, OUTPUT: text, EXPECTED: each.get(column or "")})
+            replace(row, values={**each, **texts, EXPECTED: each.get(column or "")})
             for row, each in zip(rows.rows, values, strict=True)
-        ]
+        ] * (others if scorer.is_pair else 1)
         graph, _ = check_ensemble(scorer.judge)
         replies = find_usual_replies(scorer.judge.name, graph)
         found = estimate_map(scorer.judge, graph, replace(rows, rows=judged), scorer.judge.inputs, replies, currency)

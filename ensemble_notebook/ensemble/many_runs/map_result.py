@@ -442,6 +442,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
             )
         return known or self.ensemble  # which finds it by the cell of the map
 
+    def _list_variants(self) -> Sequence[str]:
+        """As scores keep them. Not for users."""
+        variants = self.variants or ()
+        return variants if self._shows_texts else [f"variant {place}" for place in range(len(variants))]
+
     def _list_scored(self) -> Iterator[RunToScore]:
         """The runs of its rows that ended well, for whoever scores them. Not for users."""
         return (self._make_scored(each) for each in self.rows if each.is_done and each.output is not None)
@@ -499,13 +504,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
         Args:
             row: a row of this result that has run.
         """
-        variant = row.variant
-        if variant is not None and not self._shows_texts:
-            variant = f"variant {(self.variants or ()).index(variant)}"
+        variants = dict(zip(self.variants or (), self._list_variants(), strict=True))
         return {
             "run_id": row.run_id,
             "map_run_id": None if self._last_output is None else self._last_output.run_id,
-            "variant": variant,
+            "variant": None if row.variant is None else variants[row.variant],
             "row": row.row or None,
             "repeat": row.repeat,
         }

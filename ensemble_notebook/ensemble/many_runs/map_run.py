@@ -52,6 +52,7 @@ from ensemble_notebook.ensemble.many_runs.executor_rows import NOT_ELSEWHERE, Ex
 from ensemble_notebook.ensemble.many_runs.executors import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
+from ensemble_notebook.ensemble.many_runs.row_pairs import PairedRun, RowPairings
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, RunRow, make_run_ids, run_row_here
 from ensemble_notebook.ensemble.many_runs.rows import (
     Row,
@@ -263,7 +264,15 @@ class _MapRun:
             dict.fromkeys((*self._rows.columns, *(name for each in variants for name in each.inputs)))
         )
         known = tuple(dict.fromkeys((*self._input_names, *(name for each in checked for name in each.common))))
-        self._scorers = CheckedScorers(map_settings.scorers, known, map_settings.expected, self._source)
+        self._variant_names = [each.name for each in checked]
+        self._scorers = CheckedScorers(
+            map_settings.scorers,
+            known,
+            map_settings.expected,
+            self._source,
+            [name for each in self._variant_names if (name := self._tell_variant(each)) is not None],
+            apart={name for each in variants for name in each.inputs},
+        )
         self._identity = identify_rows(
             self._rows,
             checked,
@@ -278,7 +287,6 @@ class _MapRun:
         if self._pool is not None and self._scorers.functions:
             self._pool.scorers = pack_scorers(self._scorers.functions, self._scorers.expected)
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
-        self._variant_names = [each.name for each in checked]
         self._runs = {  # each row under each variant, in the order in which they run
             name: _RowRun(name, row, checked[place], repeat)
             for name, place, row, repeat in name_runs(
@@ -289,13 +297,12 @@ class _MapRun:
         self._kept_scores: dict[str, KeptScores] = {}
         self._scored_before: list[ScoreRecord] = []
         self._known_rows = list_known_rows(self._rows, self._identity)
-        if (resumed := map_settings.resume) is not None:
-            done = find_done(self._runs.values(), self._known_rows, resumed, self._scorers.expected)
-            for kept, scores in done:
-                self._kept[kept.name] = kept
-                self._kept_scores[kept.name] = self._scorers.select(scores)
-                if not self._is_to_judge(kept.name):
-                    self._scored_before += (replace(each, row=kept.row or None, repeat=kept.repeat) for each in scores)
+        self._pairs = RowPairings(
+            self._scorers,
+            (PairedRun(e.name, e.row.name, e.repeat, self._tell_variant(e.variant.name)) for e in self._runs.values()),
+        )
+        if map_settings.resume is not None:
+            self._take_over(map_settings.resume)
         stored = None if against is None else against.pair(self._known_rows)
         variant_names = [each or "" for each in self._variant_names]
         self._early_end = make_early_end(map_settings, variant_names, self._runs, self._kept, self._scorers, stored)
@@ -303,6 +310,19 @@ class _MapRun:
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
         self._before: Mapping[str, RowBefore] = {}
+
+    def _take_over(self, resumed: MapResult) -> None:
+        """Take over the rows that an earlier map has done, with the scores that still hold."""
+        scored: dict[str, list[ScoreRecord]] = {}
+        for kept, scores in find_done(self._runs.values(), self._known_rows, resumed, self._scorers.expected):
+            self._kept[kept.name], scored[kept.name] = kept, scores
+        pairs = self._pairs.take_over(scored)
+        for name, scores in scored.items():
+            kept = self._kept[name]
+            found = self._scorers.select([each for each in scores if each.pair_of is None])
+            self._kept_scores[name] = KeptScores(found.scorers, [*found.carried, *pairs[name]])
+            if not self._is_to_judge(name):
+                self._scored_before += (replace(each, row=kept.row or None, repeat=kept.repeat) for each in scores)
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
@@ -346,7 +366,7 @@ class _MapRun:
 
     def _is_to_judge(self, name: str) -> bool:
         """Whether a row was taken over, and a judge looks at it that has not done so before."""
-        return any(scorer.judge is not None for scorer in self._kept_scores[name].scorers)
+        return name in self._pairs.to_judge or any(e.judge is not None for e in self._kept_scores[name].scorers)
 
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
@@ -420,12 +440,13 @@ class _MapRun:
             if kept is None:
                 text = await run.variant.run(run.row, outcome)
                 skipped = () if self._pool is None else self._scorers.functions
-                scorers = [each for each in self._scorers.all if each not in skipped]
+                scorers = [each for each in self._scorers.single if each not in skipped]
                 await self._score(run, outcome, outcome.output, outcome.run_id, scorers)
             else:
                 assert kept.run_id is not None
                 text = kept.raw or ""
                 await self._score(run, outcome, kept.output, kept.run_id, self._kept_scores[run.name].scorers)
+            await self._judge_pairs(run, outcome)
             return text
         finally:
             if self._run is not None:
@@ -445,10 +466,31 @@ class _MapRun:
         place["replaces"] = run.name in self._kept
         scored = RunToScore(name=run.name, run=output, inputs=inputs, place=place, keeps_texts=not self._hides_rows)
         await self._scorers.score(scorers, scored, self._calls, scoring)
+        self._note_faults(scoring)
+
+    def _note_faults(self, scoring: Scoring) -> None:
+        """Keep the first fault, and end the map where a judge could not be paid."""
         self._score_fault = self._score_fault or next(iter(scoring.faults.values()), None)
         parent = find_parent_run()
         if scoring.is_unpaid and parent is not None and parent.exit_early is not None:
             parent.exit_early(ExitReason.BUDGET_EXCEEDED, "the budget is used up")  # the row is done, its score missing
+
+    async def _judge_pairs(self, run: _RowRun, outcome: RowOutcome) -> None:
+        """Compare a run that is done with those of the other variants that are: whichever ends last pays."""
+        scoring = Scoring(records=outcome.scores)
+        for each in self._pairs.add(run.name):
+            first, second = (self._find_scored(self._runs[name]) for name in (each.first, each.second))
+            await self._scorers.judge_pair(
+                each.scorer, first, second, self._calls, scoring, seed=self._map_settings.seed
+            )
+        self._note_faults(scoring)
+
+    def _find_scored(self, run: _RowRun) -> RunToScore:
+        """A run that is done, for who compares it."""
+        kept, inputs = self._kept.get(run.name), {**run.variant.common, **run.row.values}
+        done = self._outcomes[run.name] if kept is None else kept
+        place = {**self._make_place(run, done.run_id or ""), "replaces": kept is not None}
+        return RunToScore(name=run.name, run=done.output, inputs=inputs, place=place, keeps_texts=not self._hides_rows)
 
     def _make_place(self, run: _RowRun, run_id: str) -> dict[str, Any]:
         """Where the scores of a row belong, as `MapResult._describe_place` says it."""
