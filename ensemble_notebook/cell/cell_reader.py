@@ -169,6 +169,7 @@ def read_cell(
     only: str | None = None,
     scores: Sequence[str] = (),
     expected: str | None = None,
+    varied: Collection[str] = (),
     option_fault: str = "",
     tree: Node | None = None,
 ) -> Cell:
@@ -190,6 +191,7 @@ def read_cell(
         only: the one task that is to run.
         scores: what is to score its runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
+        varied: what variants change; none: there is one.
         option_fault: what is wrong with the options; told before the mistakes of the body.
         tree: what the body was read as, where somebody has read it without a mistake; None: it is read here.
 
@@ -234,7 +236,7 @@ def read_cell(
                 from ensemble_notebook.cell.binding.scorer_binder import bind_scorers  # most cells have none
 
                 known = tuple(dict.fromkeys((*columns, *inputs.values)))
-                scorers = bind_scorers(scores, expected, namespace, known, report)
+                scorers = bind_scorers(scores, expected, namespace, known, report, varied)
     assert top is not None
     assert graph is not None
     return Cell(

@@ -101,6 +101,11 @@ def pair_runs(runs: Iterable[RunToScore]) -> list[tuple[RunToScore, RunToScore]]
     return [pair for group in groups.values() for pair in combinations(group, 2)]
 
 
+def find_apart(pairs: Iterable[tuple[RunToScore, RunToScore]]) -> set[str]:
+    """The inputs that are not the same in two runs of a row."""
+    return {name for a, b in pairs for name in a.inputs if not is_equal(a.inputs[name], b.inputs.get(name))}
+
+
 class Scorable(ABC):
     """What can be scored after the end: the output of a run, the result of a map, and runs that were loaded."""
 
@@ -290,8 +295,7 @@ class LaterScores:
         pairs = pair_runs(self._runs) if any(each.is_pair for each in scorers) else []
         paired = dict.fromkeys(each.place["variant"] for pair in pairs for each in pair)
         variants = [*dict.fromkeys((*(scored._list_variants() if pairs else ()), *paired))]
-        apart = {name for a, b in pairs for name in a.inputs if not is_equal(a.inputs[name], b.inputs.get(name))}
-        self._scorers = CheckedScorers(scorers, columns, expected, self._source, variants, apart)
+        self._scorers = CheckedScorers(scorers, columns, expected, self._source, variants, find_apart(pairs))
         self._units: dict[str, tuple[RunToScore, ...]] = {}
         if self._scorers.single:
             self._units |= {each.name: (each,) for each in self._runs}

@@ -168,11 +168,10 @@ def _fit_logs(won: statistics.Values, played: statistics.Values) -> statistics.V
 
 def _find_spread(logs: statistics.Values, played: statistics.Values) -> tuple[statistics.Values, statistics.Values]:
     """The share that each wins of each other, and the covariance of the logarithms that the model gives."""
-    shares: statistics.Values = np.exp(-np.logaddexp(0.0, logs[None, :] - logs[:, None]))
+    shares: statistics.Values = 1 / (1 + np.exp(logs[None, :] - logs[:, None]))
     weights = played * shares * (1 - shares)
     mean = 1 / len(logs)  # which the shares say nothing of: it is held at 0, and the inverse is taken beside it
-    spread: statistics.Values = np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + mean) - mean
-    return shares, spread
+    return shares, np.asarray(np.linalg.inv(np.diag(weights.sum(axis=1)) - weights + mean) - mean, dtype=np.float64)
 
 
 def _list_notes(

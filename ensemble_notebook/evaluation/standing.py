@@ -5,8 +5,9 @@ Made of the fold alone, so that a map that goes on, one that is over and one tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
@@ -106,16 +107,8 @@ def describe_standing(fold: TraceFold) -> Standing | None:
     titles = [*map(mask, shorten_names(names))]
     of_means = _share(design, order, 1 if design.until_clear is None else len(names))
     of_differences = _share(design, order, max(1, len(names) - 1))
-    heads = [
-        Head(
-            variant=name or None,
-            title=title,
-            found=summarize_side(make_side(title, sides[name], each), each, sequence=of_means),
-            question=each,
-        )
-        for each in questions
-        for name, title in zip(names, titles, strict=True)
-    ]
+    known = dict(zip(names, titles, strict=True))
+    heads = [head for each in questions for head in _list_heads(each, known, sides, of_means)]
     if len(names) < 2:
         return Standing(heads=heads, sentence=None, reason=None)
     first, *others = [(title, sides[name]) for name, title in zip(names, titles, strict=True)]
@@ -140,6 +133,26 @@ def describe_standing(fold: TraceFold) -> Standing | None:
         sentence=make_readable("; ".join(said)) or None,
         reason=make_readable("\n".join(map(describe_pair, pairs))) or None,
     )
+
+
+def _list_heads(
+    question: Question, titles: Mapping[str, str], sides: Mapping[str, Sequence[ScoredRun]], sequence: Sequenced | None
+) -> Iterator[Head]:
+    """Each variant under a score; where that compares them, each two under that of the pair, as cells have it."""
+
+    def make(name: str, runs: Sequence[ScoredRun]) -> Head:
+        found = summarize_side(make_side(titles[name], runs, question), question, sequence=sequence)
+        return Head(variant=name or None, title=titles[name], found=found, question=question)
+
+    if not question.is_pair:
+        yield from (make(name, sides[name]) for name in titles)
+        return
+    for pair in combinations(titles, 2):
+        beside = [[each.beside(other) for each in sides[name]] for name, other in (pair, pair[::-1])]
+        given = (each.pairs.get(question.score, {}).get(pair[1]) for each in sides[pair[0]])
+        if (first := next(filter(None, given), None)) is not None:
+            for head in map(make, pair, beside):
+                yield replace(head, found=replace(head.found, score=first.name))
 
 
 def _share(design: MapDesign, order: Sequence[str] | None, count: int) -> Sequenced | None:

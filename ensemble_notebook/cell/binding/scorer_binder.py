@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -153,7 +153,7 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
         message = f"--score: there is no ready-made scorer {quote(word)}.{suggest_name(word, ready_made.__all__)}"
         raise ScorerMistake(message, f"There are {join_names(ready_made.__all__)}.", word)
     if word == _JUDGED:
-        raise ScorerMistake("--score: a judge is named by its variable.", "Write `--score JUDGE`.", word)
+        return _read_pair_judge(call, names)
     hint = _suggest_quotes(ast.unparse(_TextMaker().visit(ast.parse(text, mode="eval"))))
     values: dict[str, Any] = {}
     for each in call.keywords:
@@ -161,6 +161,15 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
             raise ScorerMistake("--score: the values of a scorer are written one by one, without **.", _EXAMPLE)
         values[each.arg] = _read_value(each.value, hint)
     return _make(word, [_read_value(each, hint) for each in call.args], values)
+
+
+def _read_pair_judge(call: ast.Call, names: Mapping[str, Any]) -> Any:
+    """``judged_by(JUDGE, pair=True)``, the one call in which a variable stands."""
+    judge = names.get(call.args[0].id) if len(call.args) == 1 and isinstance(call.args[0], ast.Name) else None
+    if is_ensemble(judge) and [ast.unparse(each) for each in call.keywords] == ["pair=True"]:
+        return ready_made.judged_by(judge, pair=True)
+    hint = f'Write `--score JUDGE`, or of two variants `--score "NAME={_JUDGED}(JUDGE, pair=True)"`.'
+    raise ScorerMistake("--score: a judge is named by its variable.", hint, _JUDGED)
 
 
 class _TextMaker(ast.NodeTransformer):
@@ -244,6 +253,7 @@ def bind_scorers(
     names: Mapping[str, Any] | None,
     columns: Sequence[str],
     report: MistakeReport,
+    varied: Collection[str] = (),
 ) -> CellScorers | None:
     """Find the scorers that the first line of a cell names, and report what is wrong with them.
 
@@ -253,6 +263,7 @@ def bind_scorers(
         names: the variables of the notebook; None where they are not known: then nothing is scored.
         columns: of the rows, and names of inputs.
         report: gets the mistakes.
+        varied: the inputs that variants change; none: there is one variant.
     """
     if names is None or not texts:
         return None
@@ -278,16 +289,24 @@ def bind_scorers(
         report.add_mistake(report.source.locate_option(expected or ""), f"--expected: {error}", "")
         return CellScorers(found, expected)
     for each in read_scorers(found) if found else ():
-        for problem in [*find_lacking_columns([each], columns, column), *_find_judge_problems(each, columns, column)]:
+        of_judge = _find_judge_problems(each, columns, column, varied)
+        for problem in [*find_lacking_columns([each], columns, column), *of_judge]:
             report.add_mistake(places[each.name], problem.message, "")
     return CellScorers(found, expected)
 
 
-def _find_judge_problems(scorer: Scorer, columns: Sequence[str], expected: str | None) -> Iterator[Problem]:
+def _find_judge_problems(
+    scorer: Scorer, columns: Sequence[str], expected: str | None, varied: Collection[str]
+) -> Iterator[Problem]:
     """What a judge lacks to judge these rows; none for other scorers."""
     judge = scorer.judge
     if judge is None:
         return
+    if scorer.is_pair and not varied:
+        yield Problem(
+            f"The judge {scorer.shown} compares two variants, and there is nothing to compare: name what differs, as "
+            "--vary NAME=A --vary NAME=B, or give the judge by itself."
+        )
     try:
         reader = read_judge(scorer, build_graph(judge))
     except ValidationError as error:
@@ -296,4 +315,4 @@ def _find_judge_problems(scorer: Scorer, columns: Sequence[str], expected: str |
     if isinstance(reader, Problem):
         yield reader
     variables = find_first_texts([*list_texts(judge), *list_item_inputs(judge)])
-    yield from find_lacking_inputs(scorer, variables, columns, expected)
+    yield from find_lacking_inputs(scorer, variables, columns, expected, varied)

@@ -24,12 +24,14 @@ from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.earlier_rows import describe_done
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
+from ensemble_notebook.ensemble.many_runs.row_pairs import PairedRun, RowPairings
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, run_row_here
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings, merge_inputs
-from ensemble_notebook.ensemble.scoring import CheckedScorers, RowCalls, RunToScore
+from ensemble_notebook.ensemble.scoring import CheckedScorers, RowCalls, RunToScore, find_apart, pair_runs
+from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scorer import Scorer, Scoring, keep_scores, read_scorers
 from ensemble_notebook.trace.analysis.map_rows import get_design
 
@@ -151,7 +153,15 @@ class _ForkedMap:
         self._settings: RunSettings = replace(settings, forked_from=self._first.place, only=None, deps=None)
         scorers: Sequence[Scorer] = result._scorers if score is None else read_scorers(score)
         known = tuple(dict.fromkeys((*result.input_names, *self._first.values)))
-        self._scorers = CheckedScorers(scorers, known, expected or result._expected, self._source)
+        self._scorers = CheckedScorers(
+            scorers,
+            known,
+            expected or result._expected,
+            self._source,
+            result._list_variants(),
+            apart=find_apart(pair_runs(result._list_scored())),
+        )
+        self._pairs = RowPairings(self._scorers, map(self._place_run, result.rows))
         self._calls = RowCalls()
         self._run: RunHandle | None = None
         self._carried: list[ScoreRecord] = []
@@ -228,12 +238,26 @@ class _ForkedMap:
                 place = self._place(fork)
                 scored = RunToScore(name=given.name, run=outcome.output, inputs=fork.values, place=place)
                 scoring = Scoring(records=outcome.scores)
-                await self._scorers.score(self._scorers.all, scored, self._calls, scoring)
+                await self._scorers.score(self._scorers.single, scored, self._calls, scoring)
+                for each in self._pairs.add(given.name):  # beside the runs of the other variants, as they are now
+                    first, second = map(self._find_scored, (each.first, each.second))
+                    await self._scorers.judge_pair(each.scorer, first, second, self._calls, scoring)
                 fork.fault = next(iter(scoring.faults.values()), None)
             return text
         finally:
             if self._run is not None:
                 self._run._keep_scores(outcome.scores)
+
+    def _place_run(self, row: RowResult) -> PairedRun:
+        return PairedRun(row.name, row.row, row.repeat, self._result._describe_place(row)["variant"])
+
+    def _find_scored(self, name: str) -> RunToScore:
+        """A run that is done, for who compares it: one that forked, or one of the result."""
+        assert self._run is not None
+        if (fork := self._forks.get(name)) is not None:
+            return RunToScore(name=name, run=fork.outcome.output, inputs=fork.values, place=self._place(fork))
+        kept = self._result._make_scored(self._result[name])
+        return replace(kept, place={**kept.place, "map_run_id": self._run.run_id})
 
     def _place(self, fork: _RowFork) -> Mapping[str, Any]:
         assert self._run is not None
@@ -244,7 +268,11 @@ class _ForkedMap:
         """The scores of the other rows, as those of this map."""
         assert self._run is not None
         own = {each.row.run_id for each in self._forks.values()}
-        kept = [each for each in self._result.score_records if each.run_id not in own]
+        kept = [each for each in self._result.score_records if each.run_id not in own and each.pair_of is None]
+        done = {each.name: each.run_id or "" for each in self._result.rows if each.is_done and each.run_id not in own}
+        scores = group_by_run(self._result.score_records)
+        pairs = self._pairs.take_over({name: scores.get(run_id, []) for name, run_id in done.items()})
+        kept += [record for each in pairs.values() for record in each]
         return [replace(each, map_run_id=self._run.run_id, id=uuid.uuid4().hex) for each in kept]
 
     def _make_result(self, output: Any) -> MapResult:

@@ -129,7 +129,8 @@ class SelectedRows:
 
     def find_judges(self) -> dict[str, Any]:
         """The judges by their names: those that have judged the map, and those that variables of the notebook hold."""
-        known = {each.name: {each.name: each.judge} for each in self.result._scorers if each.judge is not None}
+        judges = (each for each in self.result._scorers if each.judge is not None)
+        known = {each.name: {each.name: Judge(each.judge, is_pair=each.is_pair)} for each in judges}
         held = ((name, value) for name, value in [*self._namespace().items()] if not name.startswith("_"))
         return {**{name: value for name, value in held if _is_judge(value)}, **known}
 

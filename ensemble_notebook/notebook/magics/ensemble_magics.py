@@ -242,6 +242,7 @@ class EnsembleMagics(Magics):
             only=options.only,
             scores=options.score,
             expected=options.expected,
+            varied=options.vary,
         )
         for notice in read.notices:
             write_text(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
