@@ -47,11 +47,11 @@ class PairReader:
     """Reads the typed output of a judge of pairs.
 
     Attributes:
-        field: with the word; None where the output is the word.
+        field: with the word.
         reason: the field that says why; None where there is none.
     """
 
-    field: str | None
+    field: str
     reason: str | None
 
     def read(self, value: Any) -> tuple[str | None, str | None]:
@@ -60,8 +60,8 @@ class PairReader:
         Raises:
             ValidationError: it is another word.
         """
-        parts: Mapping[str, Any] = {} if self.field is None else get_parts(value)
-        word = value if self.field is None else parts.get(self.field)
+        parts = get_parts(value)
+        word = parts.get(self.field)
         word = word.value if isinstance(word, Enum) else word
         if word is not None and word not in WORDS:
             raise ValidationError(f"it said {word!r}, and a judge of pairs says {_list_words()}")
@@ -79,34 +79,35 @@ def make_pair_reader(ensemble: Any, schema: Mapping[str, Any] | None) -> PairRea
     shown = f"The judge {describe_ensemble(ensemble)}"
     if schema is None:
         return Problem(f"{shown} has no typed output: give its last task an output_type, {_EXAMPLE}.")
-    fields: Mapping[str | None, Any] = schema.get("properties", {None: schema})
+    fields: Mapping[str, Any] = schema.get("properties", {})
     words = {name: _list_members(each, schema) for name, each in fields.items()}
     found = [name for name, members in words.items() if set(members) == set(WORDS)]
     if len(found) == 1:
         kinds = {name: find_kind(each, schema) for name, each in fields.items() if name != found[0]}
         return PairReader(field=found[0], reason=next((each for each in REASONS if kinds.get(each) == "string"), None))
     if found:
-        names = " and ".join(map(str, found))
-        return Problem(f"{shown} says twice which one is better, in {names}: one field alone says {_list_words()}.")
-    near, members = max(words.items(), key=lambda item: len(set(item[1]) & set(WORDS)))
+        return Problem(
+            f"{shown} says twice which one is better, in {' and '.join(found)}: one field alone says {_list_words()}."
+        )
+    near, members = max(words.items(), key=lambda item: len(set(item[1]) & set(WORDS)), default=("", []))
     if not members:
         return Problem(f"{shown} compares two replies, and no field of it has the words {_list_words()}: {_EXAMPLE}.")
-    told = f"{near} has " if near is not None else "it has "
     wrong = [each for each in members if each not in WORDS]
     lacking = [each for each in WORDS if each not in members]
     meant = "" if not wrong or (word := find_nearest(wrong[0], lacking)) is None else f" Did you mean {word!r}?"
     return Problem(
-        f"{shown} compares two replies with the words {_list_words()}, and {told}{', '.join(members)}.{meant} "
+        f"{shown} compares two replies with the words {_list_words()}, and {near} has {', '.join(members)}.{meant} "
         f"Write it {_EXAMPLE}."
     )
 
 
 def _list_members(schema: Any, root: Mapping[str, Any]) -> list[str]:
     """The words that a field may have; none where it may have any."""
-    followed = follow_reference(schema, root)
-    found = followed if isinstance(followed, Mapping) else {}
-    members = found.get("enum", [])
-    return [each for each in members if isinstance(each, str)] if isinstance(members, Sequence) else []
+    found = follow_reference(schema, root)
+    if not isinstance(found, Mapping):
+        return []
+    own = [each for each in (*found.get("enum", ()), found.get("const")) if isinstance(each, str)]
+    return [*own, *(word for each in found.get("anyOf", ()) for word in _list_members(each, root))]
 
 
 def _list_words() -> str:

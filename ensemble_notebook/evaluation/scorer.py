@@ -26,6 +26,7 @@ from ensemble_notebook.domain.definitions.run_context import RunContext, find_co
 from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.value_text import JudgedText
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import (
@@ -441,6 +442,8 @@ def find_lacking_inputs(
         )
     elif scorer.is_pair and OUTPUT in lacking:
         yield Problem(f"{shown} asks for {{{OUTPUT}}}, and one that compares has two: {{{FIRST}}} and {{{SECOND}}}.")
+    elif scorer.is_pair and not {*PAIR} <= {*variables} and not lacking and not has_handlers(ensemble):
+        yield Problem(f"{shown} compares two replies, so its texts have both {{{FIRST}}} and {{{SECOND}}}.")
     elif not scorer.is_pair and {*PAIR} <= {*lacking}:
         yield Problem(f"{shown} compares {{{FIRST}}} and {{{SECOND}}}: give it as judged_by(JUDGE, pair=True).")
     elif lacking:
