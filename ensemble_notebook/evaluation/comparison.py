@@ -533,7 +533,8 @@ def describe_shortly(pair: Pair, *, is_over: bool) -> str:
         told += f"; {' to '.join(_write_plainly(sign * each, sign='+') for each in pair.interval[::sign])}"
     said = f"no difference {'shown' if is_over else 'yet'} between {first.name} and {second.name}{named}"
     if pair.is_different:
-        said = f"{first.name} is {'higher' if pair.better is None else 'better'}{named}"
+        than = f" than {second.name}" if pair.comparisons > 1 else ""
+        said = f"{first.name} is {'higher' if pair.better is None else 'better'}{than}{named}"
     return f"{said} ({told})"
 
 

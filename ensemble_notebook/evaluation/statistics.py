@@ -134,7 +134,8 @@ def find_difference_interval(differences: Values, *, is_share: bool) -> Interval
     """
     if is_share and len(differences) and (count_differing(differences) < FEWEST_FOR_T or is_constant(differences)):
         return find_paired_interval(differences)
-    return find_mean_interval(differences)
+    found = find_mean_interval(differences)
+    return (max(-1.0, found[0]), min(1.0, found[1])) if is_share and found is not None else found
 
 
 def count_differing(differences: Values) -> int:

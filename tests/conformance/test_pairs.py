@@ -199,6 +199,7 @@ def test_v65_views_are_told_each_pair_as_cells_have_it(courts: Courts) -> None:
     heads = [(each["variant"], each["score"], each["mean"]) for each in standing["heads"]]
     assert heads[:2] == [("short", "better.short|mid", 0.938), ("mid", "better.short|mid", 0.062)]
     assert len(heads) == 6
+    assert standing["sentence"].startswith("short is better than mid (0.94 beside 0.06; ")
     assert standing["reason"] == repr(result.compare(score="better"))
 
 

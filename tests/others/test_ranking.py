@@ -1,8 +1,8 @@
 """Known strengths, found again by judges that compare two at a time: 500 draws of each design, and whole maps.
 
-A judge is sure of each pair, or draws anew with each order, so that it often changes its mind: that is a tie. Of a row each
-variant has a liking of its own, so that its pairs depend on each other, or each pair is drawn by itself. The error is the
-largest one of all log-ratios, the interval that of each strength. The maps run through the whole engine.
+A judge is sure of each pair, or draws anew with each order, so that it often changes its mind: that is a tie. Of a row
+each variant has a liking of its own, so that its pairs depend on each other, or each pair is drawn by itself. The error
+is the largest one of all log-ratios, the interval that of each strength. The maps run through the whole engine.
 """
 
 from __future__ import annotations

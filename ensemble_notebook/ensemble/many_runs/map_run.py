@@ -477,8 +477,10 @@ class _MapRun:
 
     async def _judge_pairs(self, run: _RowRun, outcome: RowOutcome) -> None:
         """Compare a run that is done with those of the other variants that are: whichever ends last pays."""
+        if not (asked := self._pairs.add(run.name)):
+            return
         scoring = Scoring(records=outcome.scores)
-        for each in self._pairs.add(run.name):
+        for each in asked:
             first, second = (self._find_scored(self._runs[name]) for name in (each.first, each.second))
             await self._scorers.judge_pair(
                 each.scorer, first, second, self._calls, scoring, seed=self._map_settings.seed
