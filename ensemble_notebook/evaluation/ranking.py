@@ -139,7 +139,9 @@ def fit_strengths(names: Sequence[str], points: Points) -> list[Strength]:
     pulls: defaultdict[Hashable, statistics.Values] = defaultdict(lambda: np.zeros(size))
     for (i, j), rows in own.items():
         for row, share in rows.items():
-            pulls[row][[i, j]] += np.array([1, -1]) * (share - shares[i, j])
+            pull, gap = pulls[row], share - shares[i, j]
+            pull[i] += gap
+            pull[j] -= gap
     variances = np.diag(spread)
     if len(pulls) > 1:
         of_rows = np.asarray([*pulls.values()])
@@ -193,7 +195,8 @@ def _list_notes(
         verb = "was" if len(left) == 1 else "were"
         yield f"{' and '.join(left)} {verb} never compared{beside}, so nothing can be said of how strong."
     for name in sides:
-        if (word := _find_streak(name, points)) is not None:
+        word = _find_streak(name, points)
+        if word == "won" or (word == "lost" and len(group) > 2):  # of two, the one says it of the other
             yield f"{name} {word} every row, so nobody can tell by how far: each side of a pair has half a row added."
 
 
