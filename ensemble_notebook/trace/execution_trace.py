@@ -89,7 +89,7 @@ class ExecutionTrace(Pickled):
     @cached_property
     def scores(self) -> tuple[ScoreRecord, ...]:
         """The scores that count, in the order in which they were given; secrets masked."""
-        texts = ("name", "label", "reason", "error", "scorer", "author", "variant", "row")
+        texts = ("name", "label", "reason", "error", "scorer", "author", "variant", "row", "pair_of", "against")
         cleaned = []
         for each in list_current(self._scores):
             record = each if self.capture_mode is not CaptureMode.METADATA else each.without_texts()

@@ -26,7 +26,8 @@ from tests.support.store import wait_for_store
 
 COLUMNS = [
     *("variant", "row", "repeat", "name", "value", "label", "passed", "reason"),
-    *("kind", "cost", "model", "from_ms", "to_ms", "scorer", "scored_at", "map_run_id", "run_id", "span_id"),
+    *("kind", "cost", "model", "from_ms", "to_ms", "scorer", "pair_of", "against", "has_changed_mind", "scored_at"),
+    *("map_run_id", "run_id", "span_id"),
 ]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ROWS = [{"word": "tea"}, {"word": "rye"}]
