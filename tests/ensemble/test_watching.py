@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import set_span_in_context
 
 from ensemble_notebook import (
     Ensemble,
@@ -20,6 +22,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.domain.genai_spans import SCOPE
 from ensemble_notebook.ensemble import watching
+from ensemble_notebook.importers.foreign_run import LOST_AFTER_NS
 from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.store import wait_for_store
@@ -190,6 +193,76 @@ def test_t105_a_call_of_another_framework_is_made_again_by_a_model_that_is_named
     (output,) = watched.runs
     call = output.frames.spans.query("kind == 'llm'").index[0]
     assert output.rerun(call, llm=ScriptedChatModel(replies=["Cold."])).replies[0].text == "Cold."
+
+
+def test_t103_a_root_that_is_open_for_an_hour_is_lost_and_one_warning_counts_what_ends_later(provider, monkeypatch):
+    monkeypatch.setattr(watching, "SETTLE_S", 0.01)
+    tracer, began_ns = provider.get_tracer("x"), time.time_ns() - LOST_AFTER_NS
+    watched = watch(provider)
+    root = tracer.start_span("invoke_agent Desk", attributes=AGENT, start_time=began_ns)
+    call = tracer.start_span("chat", set_span_in_context(root), attributes=CHAT, start_time=began_ns)
+    end_s = time.monotonic() + 30
+    while not watched.runs:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    (output,) = watched.runs
+    assert output.status is RunStatus.INTERRUPTED
+    call.end()
+    root.end()
+    assert repr(watched) == "<Watch: 1 run, 2 late spans>"
+    with pytest.warns(UserWarning, match="^2 spans ended after the run was closed, and so in no run.$"):
+        watched.stop()
+
+
+def test_t103_two_roots_of_a_trace_at_once_are_two_runs(provider, watched):
+    tracer = provider.get_tracer("of a server")
+    with tracer.start_as_current_span("GET /"):
+        roots = [tracer.start_span(f"invoke_agent {each}", attributes=AGENT) for each in ("Desk", "Lab")]
+        for each in roots:
+            tracer.start_span("chat", set_span_in_context(each), attributes=CHAT | TOKENS).end()
+        assert watched.runs == ()
+        for each in roots:
+            each.end()
+    assert [each.metrics.input_tokens for each in watched.runs] == [10, 10]
+    assert len({each.run_id for each in watched.runs}) == 2
+
+
+KNOWN = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from ensemble_notebook import watch
+
+exporter, own = InMemorySpanExporter(), TracerProvider()
+own.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(own)
+with watch() as watched:
+    told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Desk"}
+    trace.get_tracer("of a framework").start_span("invoke_agent Desk", attributes=told).end()
+    print(trace.get_tracer_provider() is own, [each.name for each in watched.runs], len(exporter.get_finished_spans()))
+"""
+
+
+def test_t103_a_provider_that_is_there_already_stays_and_is_heard():
+    environment = os.environ | {"ENSEMBLE_NOTEBOOK_STORE": "off"}
+    said = subprocess.run([sys.executable, "-c", KNOWN], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == [
+        "Watching the spans of this process: those of the tracer provider that is set up.",
+        "True ['Desk'] 1",
+    ]
+
+
+def test_t103_twenty_thousand_live_spans_are_one_run(provider, watched):
+    tracer = provider.get_tracer("x")
+    with tracer.start_as_current_span("invoke_agent Desk", attributes=AGENT):
+        for _ in range(20_000):
+            tracer.start_span("chat", attributes=CHAT | TOKENS).end()
+    end_s = time.monotonic() + 300
+    while not watched.runs:
+        assert time.monotonic() < end_s
+    (output,) = watched.runs
+    assert (output.status, output.metrics.input_tokens) == (RunStatus.COMPLETED, 200_000)
 
 
 def test_t103_what_fails_in_us_fails_nobody_else(provider, watched, monkeypatch, caplog):
