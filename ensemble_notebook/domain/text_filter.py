@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar, cast
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.events import Event, Noted, Warned
 from ensemble_notebook.domain.outputs.secrets import mask, mask_named
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.planning.map_design import NOT_NEEDED
 from ensemble_notebook.errors import EnsembleError, Pickled, RunInterrupted, find_origin, read_http_status
@@ -51,6 +51,7 @@ _KEPT_FACTS: Final = ("origin", "http_status")
 """What is kept of a foreign error beside its type."""
 
 _TEXTLESS: Final = frozenset({type(None), int, float, bool, datetime, timedelta, Decimal})
+_SPAN_IDS: Final = frozenset({"span_id", "parent_id"})
 _TEXTLESS_FIELDS: Final = frozenset({"int", "float", "bool", "datetime", "timedelta", "Decimal"})
 _NAME_FIELDS: Final = frozenset({"str", "tuple[str, ...]"})
 
@@ -257,8 +258,20 @@ def mask_event(event: E) -> E:
 
 
 def mask_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event of others that is to be made, without secrets, in its names, too."""
-    return {name: _mask_field(value) for name, value in given.items()}
+    """The fields of an event of others that is to be made, without secrets, also in names; ids of spans are ours."""
+    return {
+        name: value
+        if name in _SPAN_IDS or _is_textless(type(value))
+        else mask(value)
+        if type(value) is str
+        else _mask_field(value)
+        for name, value in given.items()
+    }
+
+
+@functools.cache
+def _is_textless(kind: type) -> bool:
+    return kind in _TEXTLESS or issubclass(kind, Enum | TokenUsage)
 
 
 @functools.cache

@@ -346,7 +346,8 @@ class Reading:
 
     def _messages(self, names: Iterable[str]) -> list[ChatMessage]:
         for name in names:
-            if messages := list(_read_parts(self.span.attributes.get(name), None)):
+            given = self.span.attributes.get(name)
+            if given is not None and (messages := list(_read_parts(given, None))):
                 return messages
         return []
 

@@ -655,7 +655,8 @@ class ForeignRuns:
             node.turn.asked_ids = frozenset(each.id for each in calls)
             box = self._find_own_box(node)
             if box is not None:
-                self._tell_given(run, box, reading, node.start_ns)
+                if node.end is not node.span:  # of a file, all of it was known when it began
+                    self._tell_given(run, box, reading, node.start_ns)
                 box.latest_output = "\n".join(texts) or box.latest_output
             self._emit(
                 run,

@@ -427,9 +427,11 @@ class ExecutionTrace(Pickled):
             OSError: there is no such file.
             TraceFormatError: the file is no trace, or an incomplete one; names the place.
         """
+        from ensemble_notebook.trace.session_files import without_collection
         from ensemble_notebook.trace.trace_file import read_trace_file
 
-        saved = read_trace_file(Path(path))
+        with without_collection():
+            saved = read_trace_file(Path(path))
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
         trace._fold = saved.fold  # made already, to see whether the events are sound
         trace._fold.add_scores(saved.scores)

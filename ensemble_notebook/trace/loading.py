@@ -24,7 +24,13 @@ from ensemble_notebook.importers.span_documents import has_spans
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.session_files import find_sessions, is_session, read_content, read_sessions
+from ensemble_notebook.trace.session_files import (
+    find_sessions,
+    is_session,
+    read_content,
+    read_sessions,
+    without_collection,
+)
 from ensemble_notebook.trace.store.families import FamilyPlace, list_by_family
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
@@ -204,21 +210,22 @@ def load_run_tables(
     lines: dict[str, RunLine] = {}
     loaded: list[ExecutionTrace] = []
     sessions: list[Path] = []
-    for path in paths:
-        if places is None or _is_store(path):
-            for run, line in _list_stored(path.absolute(), wanted):
-                if run.run_id not in lines:
-                    stored[run.run_id] = path.absolute(), run
-                    lines[run.run_id] = line
-        elif is_session(path):
-            sessions.append(path)
-        else:
-            loaded += _load_file(path)
-    # Together, since a session that was resumed has lines of the older one.
-    for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions))):
-        if trace.run_id not in lines and trace.started_at is not None:
-            traces[trace.run_id] = trace
-            lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)
+    with without_collection():
+        for path in paths:
+            if places is None or _is_store(path):
+                for run, line in _list_stored(path.absolute(), wanted):
+                    if run.run_id not in lines:
+                        stored[run.run_id] = path.absolute(), run
+                        lines[run.run_id] = line
+            elif is_session(path):
+                sessions.append(path)
+            else:
+                loaded += _load_file(path)
+        # Together, since a session that was resumed has lines of the older one.
+        for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions))):
+            if trace.run_id not in lines and trace.started_at is not None:
+                traces[trace.run_id] = trace
+                lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)
     chosen = wanted.choose(lines)
     by_store: dict[Path, list[RememberedRun]] = {}
     for path, run in (stored[run_id] for run_id in chosen if run_id in stored):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import inspect
 import warnings
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,18 @@ _GZIP: Final = b"\x1f\x8b"
 _ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _LINES_LOOKED_AT: Final = 20
 _NAMED: Final = 3
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Have Python look for no garbage meanwhile: what is made in here stays, and looking took a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def read_content(path: Path) -> bytes:
