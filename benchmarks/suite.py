@@ -45,6 +45,7 @@ MEASUREMENTS: Final = (
     "timeline",
     "store",
     "sessions",
+    "span_files",
 )
 
 

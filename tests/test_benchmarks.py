@@ -105,6 +105,7 @@ ROWS = [
     "load 40 spans of one run",
     "bytes for each of 40 spans",
     "load a session of 20 turns, CPU",
+    "load 200 spans of a file, CPU",
 ]
 
 

@@ -261,7 +261,7 @@ def mask_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an event of others that is to be made, without secrets, also in names; ids of spans are ours."""
     return {
         name: value
-        if name in _SPAN_IDS or _is_textless(type(value))
+        if name in _SPAN_IDS or _is_textless(value.__class__)
         else mask(value)
         if type(value) is str
         else _mask_field(value)
