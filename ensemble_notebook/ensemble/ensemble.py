@@ -34,6 +34,7 @@ from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, read_fork
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.ensemble_tool import make_tool
+from ensemble_notebook.ensemble.improving.improve_settings import read_improve
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.run_checks import check_runnable
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
+    from ensemble_notebook.ensemble.improving.improvement import Improvement
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle
@@ -487,6 +489,45 @@ class Ensemble(RunnableEnsemble):
         from ensemble_notebook.ensemble.many_runs.variants import Variants
 
         return Variants(self, changes, score)
+
+    @takes(read_improve)
+    def improve(self, /, rows: Any, **given: Any) -> Improvement:  # noqa: D417 - what is given is described here
+        """Look for better texts, and have rows that the search never saw say whether they are better.
+
+        gepa (extra ``improve``) proposes texts, which are tried on the rows that are not held out. ::
+
+            better = team.improve(rows, score=right, change="task.label.description", budget="$2")
+
+        Args:
+            rows: as for `map`; 9 at the least. What is not held out is what the search sees.
+            score: one scorer, as for `map`: a function, a ready-made one or a judge, which passes or gives a number.
+            change: places of the texts: ``"task.NAME.description"``, ``.expected_output`` or ``.prompt``, or
+                ``"agent.ROLE.goal"``, ``.background`` or ``.system_prompt``; one, or a list.
+            budget: what all of it may spend, in place of the ensemble's; the held-out rows are reserved first.
+            held_out: how many rows are held out, or which share of them; None: a third.
+            seed: of what is drawn; the same one searches in the same way.
+            llm: the model that rewrites texts, paid from the budget; None: the ensemble's.
+            expected: as in `map`.
+            id: as in `map`.
+            attach: as in `map`.
+            concurrency: as in `map`.
+            executor: refused: rows run here.
+            timeout: seconds for all of it.
+            deps: as in `run`.
+            listeners: as in `run`.
+            review_handler: as in `run`.
+
+        Returns:
+            The verdict: ``changes``, ``ensemble``, ``candidates``, ``comparison``.
+
+        Raises:
+            ValidationError, PromptTemplateError: there is a mistake, or the score is none that can get better.
+            MissingPackageError: gepa is not installed.
+            DeadlineExceededError, RunInterrupted: it was stopped; has the best so far as ``output``.
+        """
+        from ensemble_notebook.ensemble.improving.improve_run import prepare_improvement
+
+        return prepare_improvement(self, *read_improve(rows, **given))._run_to_end()
 
     def validate(self) -> tuple[str, ...]:
         """Check the rules between the objects, and that every model is available here.
