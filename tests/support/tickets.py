@@ -15,7 +15,8 @@ RATES = {"input_rate": "0.000001", "output_rate": "0.000002"}
 
 def make_rows(count: int) -> list[dict[str, Any]]:
     """Tickets with the label that each should have."""
-    return [{"number": each, "ticket": f"{KINDS[each % 4]} {each}", "expected": KINDS[each % 4]} for each in range(count)]
+    numbered = range(count)
+    return [{"number": each, "ticket": f"{KINDS[each % 4]} {each}", "expected": KINDS[each % 4]} for each in numbered]
 
 
 def right(output: TaskOutput, expected: str) -> bool:

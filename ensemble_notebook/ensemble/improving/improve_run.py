@@ -28,7 +28,7 @@ from ensemble_notebook.ensemble.improving.improvement import Improvement, Search
 from ensemble_notebook.ensemble.improving.rewriting import make_rewriter
 from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials
 from ensemble_notebook.ensemble.improving.search_account import SearchAccount, SearchOver, scale
-from ensemble_notebook.ensemble.improving.text_search import Candidate, TextSearch
+from ensemble_notebook.ensemble.improving.text_search import AS_IT_IS, Candidate, TextSearch
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
 from ensemble_notebook.ensemble.many_runs.rows import Rows
@@ -44,7 +44,6 @@ from ensemble_notebook.evaluation.scored_runs import Ending, Question, ask, list
 from ensemble_notebook.evaluation.scorer import list_score_warnings
 from ensemble_notebook.trace.store.run_store import RunStore
 
-BEFORE = "as it is"
 _NO_REUSE = "no runs are remembered here, so what candidates have in common is paid for each of them"
 
 
@@ -189,9 +188,9 @@ class _Improving:
     def _ask_held_out(self, best: Candidate) -> None:
         base, places = self.search.base, self.rows.held_out
         ended = ""
-        for texts, name in ((base.texts, "held out, as it is"), (best.texts, f"held out, candidate {best.number}")):
+        for each in (base, best):
             try:
-                self.trials.try_rows(texts, places, name)
+                self.search.try_rows(each, places, name=f"held out, {each.name}")
             except SearchOver as over:
                 ended = str(over)
         question = self.search.question
@@ -206,10 +205,7 @@ class _Improving:
         if not paired:
             self.verdict_end = f"since {ended or 'no held-out row has a score with both'}"
             return
-        sides = [
-            (name, [side[each].run for each in paired])
-            for name, side in ((BEFORE, before), (f"candidate {best.number}", after))
-        ]
+        sides = [(name, [side[each].run for each in paired]) for name, side in ((AS_IT_IS, before), (best.name, after))]
         pair = compare_sides(sides[0], sides[1], question, currency=self.account.currency)
         self.comparison = Comparison([pair])
         if ended:
@@ -248,7 +244,7 @@ class _Improving:
 
 
 def _change(ensemble: RunnableEnsemble, texts: Texts) -> RunnableEnsemble:
-    return make_variants(ensemble, {BEFORE: texts})[0].ensemble
+    return make_variants(ensemble, {AS_IT_IS: texts})[0].ensemble
 
 
 def _refuse_names(names: Sequence[str]) -> ValidationError:

@@ -158,7 +158,7 @@ def describe_verdict(end: SearchEnd) -> str:
         )
     reached = f"{base.score:.2f} -> {best.score:.2f} on the {rows} of the search"
     if end.comparison is None or (pair := end.comparison.pairs[0]).difference is None:
-        return f"No verdict, {end.verdict_end}; the best so far is candidate {best.number}: {reached}"
+        return f"No verdict, {end.verdict_end}; the best so far is {best.name}: {reached}"
     found = f"{pair.difference.a:.2f} -> {pair.difference.b:.2f} on {pluralize(pair.rows, 'row')} that it never saw"
     if pair.interval is not None:
         low, high = pair.interval

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 from ensemble_notebook.domain.value_text import write_value
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings, SplitRows, Texts
 from ensemble_notebook.ensemble.improving.rewriting import REQUEST, find_variables, rewrite
 from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials, TextsKey, make_key
 from ensemble_notebook.ensemble.improving.search_account import NOTHING, SearchAccount, SearchOver, scale
+from ensemble_notebook.ensemble.improving.timeline_row import TimelineRow
 from ensemble_notebook.errors import MissingPackageError
 from ensemble_notebook.evaluation.scored_runs import Question
 from ensemble_notebook.evaluation.scorer import find_expected_column
@@ -71,6 +73,11 @@ class Candidate:
     left_out: int = 0
     charged: Spending = NOTHING
     spent: str = ""
+
+    @property
+    def name(self) -> str:
+        """In sentences, and in the timeline."""
+        return f"candidate {self.number}" if self.number else AS_IT_IS
 
     @property
     def text(self) -> str | None:
@@ -127,6 +134,7 @@ class TextSearch:
         self._requests = 0
         self._failures = 0
         self._idle: tuple[Any, int] = (None, 0)
+        self._row: TimelineRow | None = None
 
     @property
     def base(self) -> Candidate:
@@ -165,7 +173,7 @@ class TextSearch:
         Args:
             make_question: reads what is asked of the score from what came of them.
         """
-        found = self._trials.try_rows(self.base.texts, self._rows.searched, "as it is", self.find_reserve())
+        found = self.try_rows(self.base, self._rows.searched, self.find_reserve())
         self.question = make_question(found)
         self._score(self.base, self._rows.searched)
         self._finish(self.base, AS_IT_IS)
@@ -206,6 +214,9 @@ class TextSearch:
             )
         except SearchOver as over:
             self.end = str(over)
+        finally:
+            if self._row is not None:
+                self._row.close("stopped")
         for each in self.candidates:
             if each.status == UNFINISHED:
                 self._finish(each, UNFINISHED, self.end)
@@ -216,15 +227,40 @@ class TextSearch:
         """The scores of rows with these texts, higher is better; and what came of them."""
         candidate = self._by_key[make_key(texts)]
         missing, reserved = self._trials.count_missing(texts, places), self.find_reserve()
-        name = "as it is" if candidate.number == 0 else f"candidate {candidate.number}"
         if missing:
             charge = self._trials.find_row_charge(texts) or self._find_usual_charge()
             if not self._account.has_room(scale(charge, missing * _SLACK) + reserved):
                 raise SearchOver("the budget is used up")
-        found = self._trials.try_rows(texts, places, name, reserved)
+        found = self.try_rows(candidate, places, reserved)
         scores = [self._give(candidate, place, trial) for place, trial in zip(places, found, strict=True)]
         self._note_score(candidate, places)
         return scores, found
+
+    def try_rows(
+        self, candidate: Candidate, places: Sequence[int], reserved: Spending = NOTHING, name: str = ""
+    ) -> list[RowTrial]:
+        """Try rows in the candidate's row of the timeline, or in one of their own.
+
+        Args:
+            candidate: whose texts they are tried with.
+            places: of the rows.
+            reserved: of the budget, for later.
+            name: of a row of their own; empty: the candidate's.
+        """
+        if not self._trials.count_missing(candidate.texts, places):
+            known = self._trials.get_known(candidate.texts, places)  # gepa may want a row twice
+            return [known[each] for each in places]
+
+        def work() -> list[RowTrial]:
+            return self._trials.try_rows(candidate.texts, places, pluralize(len(places), "row"), reserved)
+
+        if self._row is not None and not name:
+            return self._row.do(work)
+        row = TimelineRow(self._ensemble, name or candidate.name, candidate.name)
+        try:
+            return row.do(work)
+        finally:
+            row.close(f"{candidate.name} on {pluralize(len(places), 'row')}")
 
     def _note_score(self, candidate: Candidate, places: Sequence[int]) -> None:
         if candidate.number == 0:
@@ -272,23 +308,26 @@ class TextSearch:
         """A better text for one place; empty where there is none, which is told."""
         parent, place = self._by_key[make_key(parent_texts)], places[0]
         candidate = Candidate(len(self.candidates), parent.number, place, dict(parent_texts))
+        self.candidates.append(candidate)
         old, reserved = parent_texts[place], self.find_reserve()
         rest = self._account.find_rest(reserved)
         if rest is None or not self._account.has_room(scale(self._find_request_charge(), _SLACK) + reserved):
             raise SearchOver("the budget is used up")
         known = [each for each in self._rows.rows.columns if each.isidentifier()]
         request = write_request(old, records[place])
+        self._row = TimelineRow(self._ensemble, candidate.name, place)
         name = f"rewriting {candidate.number}"
-        made = rewrite(self._ensemble, self._llm, request, old=old, known=known, budget=rest, name=name)
+        made = self._row.do(
+            lambda: rewrite(self._ensemble, self._llm, request, old=old, known=known, budget=rest, name=name)
+        )
         if made.output is not None:
             self._request_charge += self._account.book(made.output.metrics, made.output.events, self._trials.own_id)
             self._requests += 1
-        self.candidates.append(candidate)
         twin = None
         if made.text is not None:
             candidate.texts[place] = made.text
             twin = self._by_key.get(make_key(candidate.texts))
-        fault = made.fault if twin is None else "it is the same as " + _name(twin)
+        fault = made.fault if twin is None else f"it is the same as {twin.name}"
         self._failures = self._failures + 1 if made.text is None else 0
         if fault:
             self._finish(candidate, REFUSED, fault)
@@ -336,6 +375,9 @@ class TextSearch:
         candidate.status, candidate.reason = status, reason
         candidate.charged = self._account.charged
         candidate.spent = f"{self._account.describe(candidate.charged)} of {self._account.limit}"
+        if self._row is not None:
+            self._row.close(f"{status}: {reason}" if reason else status)
+            self._row = None
         self._tell(candidate)
 
     def describe(self, trial: RowTrial, task: str | None) -> dict[str, Any]:
@@ -374,10 +416,6 @@ class TextSearch:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= 2_000 else f"{text[:2_000]}..."
-
-
-def _name(candidate: Candidate) -> str:
-    return "what was there" if candidate.number == 0 else f"candidate {candidate.number}"
 
 
 def write_request(old: str, records: Sequence[Any]) -> str:
