@@ -63,6 +63,7 @@ register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_fra
 register_view("standing", "ensemble_notebook.evaluation.standing:describe_standing")
 register_view("fork_plan", "ensemble_notebook.notebook.picture.fork_picture:make_fork_plan_bundle")
 register_view("rerun", "ensemble_notebook.notebook.picture.rerun_picture:make_rerun_bundle")
+register_view("improvement", "ensemble_notebook.notebook.picture.improvement_picture:make_improvement_bundle")
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("transcript", "ensemble_notebook.notebook.picture.transcript_picture:make_transcript_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")

@@ -117,6 +117,7 @@ from .domain.planning.execution_plan import ExecutionPlan as ExecutionPlan
 from .ensemble.earlier_runs.fork_plan import ForkPlan as ForkPlan
 from .ensemble.ensemble import Ensemble as Ensemble
 from .ensemble.ensemble_output import EnsembleOutput as EnsembleOutput
+from .ensemble.improving.improvement import Improvement as Improvement
 from .ensemble.many_runs.loaded_map import LoadedRuns as LoadedRuns
 from .ensemble.many_runs.loaded_map import load_traces as load_traces
 from .ensemble.many_runs.map_result import MapResult as MapResult

@@ -39,6 +39,7 @@ from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource
 from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 _AGENT_TEXTS: Final = ("role", "background", "goal", "response_format")
 _NO_PLACE: Final = {
@@ -94,6 +95,26 @@ def edit_cell(source: ChangedSource, namespace: Mapping[str, Any] | None = None)
             raise ValidationError(told)
         editor.note(f"{told} It is left out.")
     return editor.finish()
+
+
+def write_improved_cell(
+    ensemble: Any, cell: RunOrigin | None, texts: Mapping[str, str], namespace: Mapping[str, Any] | None = None
+) -> str:
+    """The body of a cell with other texts.
+
+    Args:
+        ensemble: that the cell declares.
+        cell: None where there is none, so that its whole ensemble is written.
+        texts: by their places, as `Ensemble.variants` names them.
+        namespace: as of `edit_cell`.
+
+    Raises:
+        ValidationError: a text has no place in the cell.
+    """
+    editor = _Editor(ChangedSource(changes=(), cell=cell, ensemble=ensemble, inputs={}), namespace)
+    for place, text in texts.items():
+        editor.put_text(place, text)
+    return editor.finish().after
 
 
 class _Editor:
@@ -185,6 +206,26 @@ class _Editor:
             self._put_agent(number, change)
         if change.user is not None:
             self._put_prompt(number, change)
+
+    def put_text(self, place: str, text: str) -> None:
+        """Put a text in place of another one: ``task.NAME.FIELD`` or ``agent.ROLE.FIELD``."""
+        kind, _, rest = place.partition(".")
+        name, _, field = rest.rpartition(".")
+        cell = self._read()
+        for number, node in enumerate(cell.graph.all_tasks):
+            agents = (node.task.agent, node.task.fallback)
+            if kind == "task" and node.name == name:
+                _, section = self._find_task(cell, number)
+            elif kind == "agent" and any(each is not None and each.role == name for each in agents):
+                _, owner, _ = _find_agent(cell, node, self._find_task(cell, number)[1], name)
+                if owner is None:
+                    break
+                section = owner
+            else:
+                continue
+            self._set(section, self._find_path(section), field, text, place)
+            return
+        raise ValidationError(f"{place!r} has no place in the cell.")
 
     # the task's own prompt
 

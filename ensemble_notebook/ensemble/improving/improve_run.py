@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, cast
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending, get_currency
@@ -18,7 +19,6 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.improving.improve_settings import (
     ImproveSettings,
-    SplitRows,
     Texts,
     find_rewriter,
     find_texts,
@@ -28,10 +28,9 @@ from ensemble_notebook.ensemble.improving.improvement import Improvement, Search
 from ensemble_notebook.ensemble.improving.rewriting import make_rewriter
 from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials
 from ensemble_notebook.ensemble.improving.search_account import SearchAccount, SearchOver, scale
-from ensemble_notebook.ensemble.improving.text_search import AS_IT_IS, Candidate, TextSearch
+from ensemble_notebook.ensemble.improving.text_search import AS_IT_IS, Candidate, TextSearch, import_optimizer
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
-from ensemble_notebook.ensemble.many_runs.rows import Rows
 from ensemble_notebook.ensemble.many_runs.variants import make_variants
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -44,14 +43,16 @@ from ensemble_notebook.evaluation.scored_runs import Ending, Question, ask, list
 from ensemble_notebook.evaluation.scorer import list_score_warnings
 from ensemble_notebook.trace.store.run_store import RunStore
 
-_NO_REUSE = "no runs are remembered here, so what candidates have in common is paid for each of them"
+_log = logging.getLogger("ensemble_notebook.run")
+
+_NO_REUSE: Final = "no runs are remembered here, so what candidates have in common is paid for each of them"
 
 
 def prepare_improvement(
     ensemble: RunnableEnsemble,
     rows: Any,
     settings: ImproveSettings,
-    tell: Callable[[Candidate], object] = str,
+    tell: Callable[[str], object] | None = None,
 ) -> ImproveHandle:
     """Prepare the run; `ImproveHandle._begin` begins it. All that can be refused before it costs is refused here.
 
@@ -59,16 +60,16 @@ def prepare_improvement(
         ensemble: whose texts it is about.
         rows: what it runs for.
         settings: of the search.
-        tell: is called with each candidate when it is done, on the thread of the search.
+        tell: is called with a line on each candidate when it is done, on the thread of the search; None: the log is.
 
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
         MissingPackageError: gepa is not here.
     """
-    return ImproveHandle(ensemble, _Improving(ensemble, rows, settings, tell))
+    return ImproveHandle(ensemble, Improving(ensemble, rows, settings, tell or _log.info))
 
 
-class _Improving:
+class Improving:
     """The search, its rows and its account, checked before anything runs."""
 
     def __init__(
@@ -76,8 +77,9 @@ class _Improving:
         ensemble: RunnableEnsemble,
         rows: Any,
         settings: ImproveSettings,
-        tell: Callable[[Candidate], object],
+        tell: Callable[[str], object],
     ) -> None:
+        import_optimizer()
         texts = find_texts(ensemble, settings.change)
         self.ensemble, self.settings = ensemble, settings
         llm = find_rewriter(ensemble, settings)
@@ -87,7 +89,7 @@ class _Improving:
         self.budget = limited.budget
         self._check(limited, llm)
         self.account = SearchAccount(self.budget, get_currency(ensemble.cost))
-        self.estimate = _estimate_rows(limited, self.rows, self.rows.held_out, settings)
+        self._limited = limited
         self.trials = RowTrials(ensemble, settings, self.rows, self.account, lambda: self.run_id)
         self.search = TextSearch(
             ensemble, texts, settings, self.rows, self.trials, self.account, self._reserve_first(), llm, tell
@@ -111,13 +113,34 @@ class _Improving:
         if len(names) > 1:
             raise _refuse_names(names)
 
+    def estimate(self) -> CostEstimate:
+        """What the rows take as they are, and the held-out ones with better texts; candidates come on top of that."""
+        return self._estimate([*self.rows.searched, *self.rows.held_out, *self.rows.held_out])
+
+    def describe_rows(self) -> str:
+        """What runs, in words."""
+        searched = pluralize(len(self.rows.searched), "row")
+        return (
+            f"{searched} of the search, {len(self.rows.held_out)} held-out rows twice, and candidates until "
+            f"{self.account.limit} are spent"
+        )
+
+    def _estimate(self, places: Sequence[int]) -> CostEstimate:
+        """What some rows take once, with their judges."""
+        values = [dict(each.values) for each in self.rows.pick(places).rows]
+        given, limited = self.settings.of_map, cast("Any", self._limited)
+        found: CostEstimate = limited.estimate(
+            rows=values, score=given.score, expected=given.expected, attach=given.attach
+        )
+        return found
+
     def _reserve_first(self) -> Spending:
         """What the held-out rows take, twice.
 
         Raises:
             ValidationError: that is more than the budget.
         """
-        found = self.estimate
+        found = self._estimate(self.rows.held_out)
         once = Spending(
             cost=found.known_cost.likely, tokens=found.total_tokens.likely, llm_calls=found.llm_calls.likely
         )
@@ -254,26 +277,20 @@ def _refuse_names(names: Sequence[str]) -> ValidationError:
     )
 
 
-def _estimate_rows(ensemble: Any, rows: SplitRows, places: Sequence[int], settings: ImproveSettings) -> CostEstimate:
-    """What some rows take once, with their judges."""
-    picked: Rows = rows.pick(places)
-    values = [dict(each.values) for each in picked.rows]
-    found: CostEstimate = ensemble.estimate(
-        rows=values, score=settings.of_map.score, expected=settings.of_map.expected, attach=settings.of_map.attach
-    )
-    return found
-
-
 class ImproveHandle:
     """A search that has been started. Thread-safe, and awaitable on any event loop.
 
     Args:
         ensemble: whose texts it is about.
         work: what it does.
+
+    Attributes:
+        run: the run around all.
+        work: likewise.
     """
 
-    def __init__(self, ensemble: RunnableEnsemble, work: _Improving) -> None:
-        self._work = work
+    def __init__(self, ensemble: RunnableEnsemble, work: Improving) -> None:
+        self.work = work
         settings = work.settings
         self.name = ensemble.name
         keeps_texts = CaptureMode.METADATA is not (ensemble.capture_mode or None)
@@ -300,12 +317,12 @@ class ImproveHandle:
 
         def search(_given: TaskInput) -> str:
             try:
-                return self._work.run()
+                return self.work.run()
             except EnsembleError as error:
-                self._work.fault = error
+                self.work.fault = error
                 raise
 
-        about = f"Better texts for {', '.join(self._work.settings.change)}"
+        about = f"Better texts for {', '.join(self.work.settings.change)}"
         task = Task(
             name="improve",
             description=escape_variables(about),
@@ -314,7 +331,7 @@ class ImproveHandle:
             reuse="never",
         )
         one = ensemble._with_rows([task], error_strategy=ErrorStrategy.FAIL_FAST, concurrency=1)
-        return one.replace(name=f"improve {ensemble.name or 'ensemble'}", budget=self._work.budget)
+        return one.replace(name=f"improve {ensemble.name or 'ensemble'}", budget=self.work.budget)
 
     @property
     def run_id(self) -> str:
@@ -339,12 +356,7 @@ class ImproveHandle:
     @property
     def output(self) -> Improvement | None:
         """The result, once it has ended, failed or been interrupted; None until then."""
-        return None if self.run.output is None else self._work.make_result(self.run.output)
-
-    @property
-    def plan(self) -> _Improving:
-        """What was checked before it began."""
-        return self._work
+        return None if self.run.output is None else self.work.make_result(self.run.output)
 
     def _begin(self) -> None:
         """Start it on the loop thread of the process."""
@@ -418,11 +430,11 @@ class ImproveHandle:
     def _explain(self, error: EnsembleError | RunInterrupted) -> EnsembleError | RunInterrupted:
         """The error in terms of candidates, with the result as its ``output``."""
         if isinstance(error, RunInterrupted):
-            tried = len(self._work.search.candidates) - 1
+            tried = len(self.work.search.candidates) - 1
             made = RunInterrupted(f"{pluralize(tried, 'candidate')} tried; the best so far is kept.")
             made.output = self.output
             return made
-        if self._work.fault is not None:
-            return self._work.fault
+        if self.work.fault is not None:
+            return self.work.fault
         error.output = self.output
         return error

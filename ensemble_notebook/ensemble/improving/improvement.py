@@ -117,6 +117,16 @@ class Improvement:
         return CANDIDATES.to_frame([*self._end.candidates])
 
     @property
+    def tried(self) -> Sequence[Candidate]:
+        """The candidates as objects."""
+        return self._end.candidates
+
+    @property
+    def before(self) -> Mapping[str, str]:
+        """The texts that could change, as they were, by their places."""
+        return dict(self._end.candidates[0].texts)
+
+    @property
     def metrics(self) -> Metrics | None:
         """Sums over all that was run."""
         return None if self.output is None else self.output.metrics
@@ -148,17 +158,19 @@ def describe_verdict(end: SearchEnd) -> str:
     rows = pluralize(end.searched, "row")
     if base.score is None:
         return "No verdict: what was there did not run on all rows of the search"
-    if len(end.candidates) == 1 and not end.verdict_end and end.end:
+    if len(end.candidates) == 1 and not end.verdict_end:
         return f"Nothing was rewritten: {end.end}"
-    if not best.number:
+    if end.verdict_end:
+        so_far = f"nothing better than {base.score:.2f} was found by then"
+        if best.number:
+            so_far = f"the best so far is {best.name}: {base.score:.2f} -> {best.score:.2f}"
+        return f"No verdict, {end.verdict_end}; {so_far} on the {rows} of the search"
+    if end.comparison is None or (pair := end.comparison.pairs[0]).difference is None:
         tried = pluralize(len(end.candidates) - 1, "candidate")
         return (
             f"No improvement that the held-out rows confirm: none of {tried} did better than "
             f"{base.score:.2f} on the {rows} of the search"
         )
-    reached = f"{base.score:.2f} -> {best.score:.2f} on the {rows} of the search"
-    if end.comparison is None or (pair := end.comparison.pairs[0]).difference is None:
-        return f"No verdict, {end.verdict_end}; the best so far is {best.name}: {reached}"
     found = f"{pair.difference.a:.2f} -> {pair.difference.b:.2f} on {pluralize(pair.rows, 'row')} that it never saw"
     if pair.interval is not None:
         low, high = pair.interval

@@ -21,9 +21,10 @@ from ensemble_notebook.ensemble.improving.rewriting import REQUEST, find_variabl
 from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials, TextsKey, make_key
 from ensemble_notebook.ensemble.improving.search_account import NOTHING, SearchAccount, SearchOver, scale
 from ensemble_notebook.ensemble.improving.timeline_row import TimelineRow
-from ensemble_notebook.errors import MissingPackageError
+from ensemble_notebook.errors import MissingPackageError, make_readable
 from ensemble_notebook.evaluation.scored_runs import Question
 from ensemble_notebook.evaluation.scorer import find_expected_column
+from ensemble_notebook.trace.analysis.text_changes import diff_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,7 @@ MINIBATCH: Final = 3
 PATIENCE: Final = 20
 """Candidates in a row that are not better than the best, after which the search ends, whatever is left to spend."""
 _MOST_FAILURES: Final = 3
+_SHOWN_WORDS: Final = 60
 _SLACK: Final = 1.5
 """How much more than likely has to be left before something is begun, so that it is not cut in the middle."""
 
@@ -79,6 +81,24 @@ class Candidate:
         """In sentences, and in the timeline."""
         return f"candidate {self.number}" if self.number else AS_IT_IS
 
+    def describe(self, parent: Candidate | None) -> str:
+        """A line: what changed, what it came to, and what was spent by then."""
+        if parent is None:
+            score = "no score" if self.score is None else f"{self.score:.2f} on all rows of the search"
+            return f"{self.name}: {score}; {self.spent}"
+        words = ""
+        if self.place is not None and self.texts[self.place] != parent.texts[self.place]:
+            pieces = diff_words(parent.texts[self.place], self.texts[self.place])
+            added = " ".join(" ".join(each.text for each in pieces if each.mark == "added").split())
+            words = f" +{added[:_SHOWN_WORDS]!r}" if added else ""
+            words += "..." if len(added) > _SHOWN_WORDS else ""
+        came = f"{self.status}, {self.reason}" if self.reason else self.status
+        if self.first_score is not None and self.score is None:
+            came += f" ({self.first_score:.2f}, its parent {self.parent_score or 0.0:.2f})"
+        if self.score is not None:
+            came = f"{self.score:.2f} on all rows of the search, {parent.name} {parent.score or 0.0:.2f}"
+        return f"{self.name} ({self.place}{words}): {came}; {self.spent}"
+
     @property
     def text(self) -> str | None:
         """The text that it has in place of its parent's."""
@@ -97,7 +117,7 @@ class TextSearch:
         account: that pays.
         first_reserve: what the held-out rows take, before any row has run.
         llm: the model that rewrites.
-        tell: is called with each candidate that is done.
+        tell: is called with a line on each candidate that is done.
 
     Attributes:
         candidates: in order.
@@ -115,7 +135,7 @@ class TextSearch:
         account: SearchAccount,
         first_reserve: Spending,
         llm: Any,
-        tell: Callable[[Candidate], object],
+        tell: Callable[[str], object],
     ) -> None:
         self._ensemble = ensemble
         self._settings = settings
@@ -173,8 +193,9 @@ class TextSearch:
         Args:
             make_question: reads what is asked of the score from what came of them.
         """
-        found = self.try_rows(self.base, self._rows.searched, self.find_reserve())
-        self.question = make_question(found)
+        places = self._rows.searched
+        self.try_rows(self.base, places[:MINIBATCH], self.find_reserve())  # from here on it is known what a row takes
+        self.question = make_question(self.try_rows(self.base, places, self.find_reserve()))
         self._score(self.base, self._rows.searched)
         self._finish(self.base, AS_IT_IS)
 
@@ -189,10 +210,7 @@ class TextSearch:
 
     def search(self) -> None:
         """Run gepa's engine. Errors of what is no fault of the search go through, and so does an interrupt."""
-        try:
-            from gepa.api import optimize
-        except ImportError:
-            raise MissingPackageError("improve needs gepa", extra="improve") from None
+        optimize = import_optimizer()
         perfect = self.perfect
         given: dict[str, Any] = {  # what is no type of gepa's own, and has its methods
             "adapter": _Adapter(self),
@@ -378,7 +396,8 @@ class TextSearch:
         if self._row is not None:
             self._row.close(f"{status}: {reason}" if reason else status)
             self._row = None
-        self._tell(candidate)
+        parent = None if candidate.parent is None else self.candidates[candidate.parent]
+        self._tell(make_readable(candidate.describe(parent)))
 
     def describe(self, trial: RowTrial, task: str | None) -> dict[str, Any]:
         """A row as the rewriting model is shown it.
@@ -412,6 +431,19 @@ class TextSearch:
         if wanted is not None and row.values.get(wanted) is not None:
             told.append(f"It should come to: {_shorten(str(write_value(row.values[wanted])))}")
         return {"Inputs": shown, "Outputs": output, "How good it was": mask("\n".join(told))}
+
+
+def import_optimizer() -> Any:
+    """Gepa's `optimize`.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    try:
+        from gepa.api import optimize
+    except ImportError:
+        raise MissingPackageError("improve needs gepa", extra="improve") from None
+    return optimize
 
 
 def _shorten(text: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.definitions.task import Task
@@ -17,9 +18,11 @@ from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
-from ensemble_notebook.errors import RunInterrupted
+from ensemble_notebook.errors import EnsembleError, RunInterrupted
 
 T = TypeVar("T")
+_END_S: Final = 5.0
+_LOOK_S: Final = 0.2
 
 
 class TimelineRow:
@@ -67,12 +70,14 @@ class TimelineRow:
         self._work.put((work, done))
         while not done.done():
             try:
-                return done.result(timeout=0.2)
+                return done.result(timeout=_LOOK_S)
             except TimeoutError:
                 if self._handle.is_done:
                     raise RunInterrupted("stopped") from None
         return done.result()
 
     def close(self, said: str) -> None:
-        """End it, with what came of it."""
+        """End it, with what came of it, and wait until it has: what nobody waits for ends as cancelled."""
         self._work.put(said)
+        with suppress(TimeoutError, EnsembleError, RunInterrupted):
+            self._handle.result(timeout=_END_S)

@@ -282,8 +282,9 @@ class TerminalDisplay:
         elif self._has_timeline and output is not None:
             bundle = make_output_bundle(output, cell=self._shown.cell, variable=self._shown.variable)
             display(_make_text_bundle(bundle["text/plain"]), raw=True)
-        answer = None if self._shown.is_background else make_answer_bundle(output, result, self._shown.expression)
-        if answer is not None:
+        if self._shown.is_background or not self._shown.has_answer:
+            return
+        if (answer := make_answer_bundle(output, result, self._shown.expression)) is not None:
             display(_make_text_bundle(f"\n{answer['text/plain']}"), raw=True)
 
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.person import Person
     from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -360,6 +359,16 @@ class EnsembleMagics(Magics):
         self._start_shown(forked, lambda settings: begin_fork(forked, give(settings)), options, place, {}, scorers)
         return None
 
+    def show_run(self, ensemble: Ensemble, start: Callable[[RunSettings], Any], options: Options) -> None:
+        """Start a run that a line asks for, shown as a run of a cell is, and bind what comes of it.
+
+        Args:
+            ensemble: what it is about.
+            start: begins it with these settings, and gives its handle.
+            options: as of a cell.
+        """
+        self._start_shown(ensemble, start, options, self._describe_cell("", ""), {}, None, has_answer=False)
+
     def _run(
         self,
         read: Cell,
@@ -390,6 +399,8 @@ class EnsembleMagics(Magics):
         origin: RunOrigin,
         more: Mapping[str, Any],
         scorers: CellScorers | None,
+        *,
+        has_answer: bool = True,
     ) -> None:
         """Start a run, show it, and bind what comes of it.
 
@@ -400,6 +411,7 @@ class EnsembleMagics(Magics):
             origin: its cell.
             more: settings beside those of the options.
             scorers: of a single run, once it has ended.
+            has_answer: whether its answer is shown below it.
         """
         from ensemble_notebook.ensemble.person import Person
         from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -414,6 +426,7 @@ class EnsembleMagics(Magics):
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
             view=options.view or (None if self.view == "auto" else self.view),
+            has_answer=has_answer,
         )
         run_display = make_run_display(choose_display_mode(self.shell, self.display), ensemble.cost, shown)
         has_console = not options.is_background and can_answer(self.shell)
@@ -508,8 +521,10 @@ def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Pe
 
 def _close(run_display: RunDisplay, handle: RunHandle | MapHandle) -> None:
     """Show what stays: of a map the result as well, in place of an answer."""
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+
     run, result = _find_run(handle), handle.output
-    run_display.close(None if run is None else run.output, None if run is handle else cast("MapResult | None", result))
+    run_display.close(None if run is None else run.output, result if isinstance(result, MapResult) else None)
 
 
 def _find_run(handle: RunHandle | MapHandle) -> RunHandle | None:

@@ -88,6 +88,13 @@ LINE_COMMANDS: Final = (
         is_text=True,
     ),
     LineCommand(
+        "improve",
+        "MAP --change PLACE [--budget LIMIT] [--held-out ROWS] [--llm MODEL] [-o NAME]",
+        "look for better texts, and have rows that the search never saw say whether they are; a new cell has them",
+        "improve_command:improve_texts",
+        ("--change", "--map", "--score", "--expected", "--held-out", "--budget", "--seed", "--llm", "-o"),
+    ),
+    LineCommand(
         "export",
         "RUN FILE",
         "a run, named as for show, as .trace.json, .html, .svg, .parquet, .chrome.json or .otlp.json",
