@@ -127,6 +127,8 @@ SOURCES: Final = {
     "C102": (OWN,),
     "C103": (OWN,),
     "C107": (OWN,),
+    "C118": (OWN,),
+    "C119": (OWN,),
     "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),

@@ -91,7 +91,8 @@ def test_v68_held_out_rows_are_never_shown() -> None:
 
 
 def test_v68_rows_that_are_alike_are_on_one_side() -> None:
-    from ensemble_notebook.ensemble.improving.improve_settings import read_improve, split_rows
+    from ensemble_notebook.ensemble.improving.improve_settings import read_improve
+    from ensemble_notebook.ensemble.improving.improved_places import split_rows
 
     rows = [{"id": number, "ticket": f"refund {number // 3}"} for number in range(60)]
     _, settings = read_improve(rows, score=right, change=PLACE)

@@ -17,18 +17,13 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.improving.improve_settings import (
-    ImproveSettings,
-    Texts,
-    find_rewriter,
-    find_texts,
-    split_rows,
-)
+from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings
+from ensemble_notebook.ensemble.improving.improved_places import Texts, find_rewriter, find_texts, split_rows
 from ensemble_notebook.ensemble.improving.improvement import Improvement, SearchEnd
 from ensemble_notebook.ensemble.improving.rewriting import make_rewriter
-from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials
 from ensemble_notebook.ensemble.improving.search_account import SearchAccount, SearchOver, scale
 from ensemble_notebook.ensemble.improving.text_search import AS_IT_IS, Candidate, TextSearch, import_optimizer
+from ensemble_notebook.ensemble.improving.tried_rows import TriedRow, TriedRows
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
 from ensemble_notebook.ensemble.many_runs.variants import make_variants
@@ -90,9 +85,9 @@ class Improving:
         self._check(limited, llm)
         self.account = SearchAccount(self.budget, get_currency(ensemble.cost))
         self._limited = limited
-        self.trials = RowTrials(ensemble, settings, self.rows, self.account, lambda: self.run_id)
+        self.tried = TriedRows(ensemble, settings, self.rows, self.account, lambda: self.run_id)
         self.search = TextSearch(
-            ensemble, texts, settings, self.rows, self.trials, self.account, self._reserve_first(), llm, tell
+            ensemble, texts, settings, self.rows, self.tried, self.account, self._reserve_first(), llm, tell
         )
         self.notes: list[str] = []
         self.comparison: Comparison | None = None
@@ -176,7 +171,7 @@ class Improving:
             self._ask_held_out(search.best)
         return self.describe()
 
-    def _make_question(self, found: Sequence[RowTrial]) -> Question:
+    def _make_question(self, found: Sequence[TriedRow]) -> Question:
         """What is asked of the score.
 
         Raises:
@@ -184,7 +179,7 @@ class Improving:
         """
         done = [each for each in found if each.run.ending is Ending.DONE]
         if not done:
-            error = self.trials.last_error
+            error = self.tried.last_error
             why = "" if error is None else f": {summarize_error(error)}"
             raise ValidationError(f"No row of the ensemble as it is came to an end, so nothing can be improved{why}")
         names = list_scores(each.run for each in done)
@@ -218,7 +213,7 @@ class Improving:
                 ended = str(over)
         question = self.search.question
         assert question is not None
-        before, after = (self.trials.get_known(each.texts, places) for each in (base, best))
+        before, after = (self.tried.get_known(each.texts, places) for each in (base, best))
         paired = [
             each
             for each in places

@@ -10,7 +10,7 @@ from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.improving.improve_settings import WEAK_BELOW
+from ensemble_notebook.ensemble.improving.improved_places import WEAK_BELOW
 from ensemble_notebook.ensemble.improving.text_search import Candidate
 from ensemble_notebook.errors import make_readable
 from ensemble_notebook.evaluation.comparison import Comparison, Pair

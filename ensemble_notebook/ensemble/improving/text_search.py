@@ -16,11 +16,12 @@ from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 from ensemble_notebook.domain.value_text import write_value
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
-from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings, SplitRows, Texts
+from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings
+from ensemble_notebook.ensemble.improving.improved_places import SplitRows, Texts
 from ensemble_notebook.ensemble.improving.rewriting import REQUEST, find_variables, rewrite
-from ensemble_notebook.ensemble.improving.row_trials import RowTrial, RowTrials, TextsKey, make_key
 from ensemble_notebook.ensemble.improving.search_account import NOTHING, SearchAccount, SearchOver, scale
 from ensemble_notebook.ensemble.improving.timeline_row import TimelineRow
+from ensemble_notebook.ensemble.improving.tried_rows import TextsKey, TriedRow, TriedRows, make_key
 from ensemble_notebook.errors import MissingPackageError, make_readable
 from ensemble_notebook.evaluation.scored_runs import Question
 from ensemble_notebook.evaluation.scorer import find_expected_column
@@ -113,7 +114,7 @@ class TextSearch:
         texts: that change, as they are.
         settings: of the search.
         rows: of which it sees those that are not held out.
-        trials: runs them.
+        tried: runs them.
         account: that pays.
         first_reserve: what the held-out rows take, before any row has run.
         llm: the model that rewrites.
@@ -131,7 +132,7 @@ class TextSearch:
         texts: Texts,
         settings: ImproveSettings,
         rows: SplitRows,
-        trials: RowTrials,
+        tried: TriedRows,
         account: SearchAccount,
         first_reserve: Spending,
         llm: Any,
@@ -140,7 +141,7 @@ class TextSearch:
         self._ensemble = ensemble
         self._settings = settings
         self._rows = rows
-        self._trials = trials
+        self._tried = tried
         self._account = account
         self._first_reserve = first_reserve
         self._llm = llm
@@ -181,13 +182,13 @@ class TextSearch:
     def is_perfect(self, candidate: Candidate) -> bool:
         """Whether its score can't get better: each row has the best."""
         assert self.question is not None
-        known = self._trials.get_known(candidate.texts, self._rows.searched).values()
+        known = self._tried.get_known(candidate.texts, self._rows.searched).values()
         values = {value for each in known if (value := each.read(self.question)) is not None}
         # A score without bounds that is 1 everywhere is taken for a share, one of which less is better for a count.
         best = max(0, self._sign) if self.perfect is None else self.perfect
         return values == {best}
 
-    def try_base(self, make_question: Callable[[Sequence[RowTrial]], Question]) -> None:
+    def try_base(self, make_question: Callable[[Sequence[TriedRow]], Question]) -> None:
         """Try what is there, on the rows of the search.
 
         Args:
@@ -201,10 +202,10 @@ class TextSearch:
 
     def find_reserve(self) -> Spending:
         """What the held-out rows take, with the first texts and with the best ones."""
-        full = self._trials.find_row_charge(self.base.texts)
+        full = self._tried.find_row_charge(self.base.texts)
         if full is None:
             return self._first_reserve
-        best = self._trials.find_row_charge(self.best.texts) or full
+        best = self._tried.find_row_charge(self.best.texts) or full
         # What the texts do not change is done, and paid, once for both.
         return scale(full + best, len(self._rows.held_out))
 
@@ -241,22 +242,22 @@ class TextSearch:
 
     # --- what gepa asks
 
-    def evaluate(self, places: Sequence[int], texts: Texts) -> tuple[list[float], list[RowTrial]]:
+    def evaluate(self, places: Sequence[int], texts: Texts) -> tuple[list[float], list[TriedRow]]:
         """The scores of rows with these texts, higher is better; and what came of them."""
         candidate = self._by_key[make_key(texts)]
-        missing, reserved = self._trials.count_missing(texts, places), self.find_reserve()
+        missing, reserved = self._tried.count_missing(texts, places), self.find_reserve()
         if missing:
-            charge = self._trials.find_row_charge(texts) or self._find_usual_charge()
+            charge = self._tried.find_row_charge(texts) or self._find_usual_charge()
             if not self._account.has_room(scale(charge, missing * _SLACK) + reserved):
                 raise SearchOver("the budget is used up")
         found = self.try_rows(candidate, places, reserved)
-        scores = [self._give(candidate, place, trial) for place, trial in zip(places, found, strict=True)]
+        scores = [self._give(candidate, place, row_tried) for place, row_tried in zip(places, found, strict=True)]
         self._note_score(candidate, places)
         return scores, found
 
     def try_rows(
         self, candidate: Candidate, places: Sequence[int], reserved: Spending = NOTHING, name: str = ""
-    ) -> list[RowTrial]:
+    ) -> list[TriedRow]:
         """Try rows in the candidate's row of the timeline, or in one of their own.
 
         Args:
@@ -265,12 +266,12 @@ class TextSearch:
             reserved: of the budget, for later.
             name: of a row of their own; empty: the candidate's.
         """
-        if not self._trials.count_missing(candidate.texts, places):
-            known = self._trials.get_known(candidate.texts, places)  # gepa may want a row twice
+        if not self._tried.count_missing(candidate.texts, places):
+            known = self._tried.get_known(candidate.texts, places)  # gepa may want a row twice
             return [known[each] for each in places]
 
-        def work() -> list[RowTrial]:
-            return self._trials.try_rows(candidate.texts, places, pluralize(len(places), "row"), reserved)
+        def work() -> list[TriedRow]:
+            return self._tried.try_rows(candidate.texts, places, pluralize(len(places), "row"), reserved)
 
         if self._row is not None and not name:
             return self._row.do(work)
@@ -292,14 +293,14 @@ class TextSearch:
             candidate.first_score = self._find_mean(candidate, places)
             candidate.parent_score = self._find_mean(parent, places)
 
-    def _give(self, candidate: Candidate, place: int, trial: RowTrial) -> float:
+    def _give(self, candidate: Candidate, place: int, row_tried: TriedRow) -> float:
         """The score of a row for gepa, which wants one of each: a row that is left out has the parent's, under both."""
         assert self.question is not None
         key = make_key(candidate.texts), place
         if key not in self._given:
-            value = trial.read(self.question)
+            value = row_tried.read(self.question)
             parent = None if candidate.parent is None else self.candidates[candidate.parent]
-            theirs = None if parent is None else self._trials.get_known(parent.texts, [place]).get(place)
+            theirs = None if parent is None else self._tried.get_known(parent.texts, [place]).get(place)
             is_out = value is None or (theirs is not None and theirs.read(self.question) is None)
             if not is_out:
                 assert value is not None
@@ -312,13 +313,13 @@ class TextSearch:
 
     def _score(self, candidate: Candidate, places: Sequence[int]) -> None:
         assert self.question is not None
-        known = self._trials.get_known(candidate.texts, places)
+        known = self._tried.get_known(candidate.texts, places)
         candidate.left_out = sum(each.read(self.question) is None for each in known.values())
         candidate.score = self._find_mean(candidate, places)
 
     def _find_mean(self, candidate: Candidate, places: Iterable[int]) -> float | None:
         assert self.question is not None
-        values = [each.read(self.question) for each in self._trials.get_known(candidate.texts, places).values()]
+        values = [each.read(self.question) for each in self._tried.get_known(candidate.texts, places).values()]
         known = [each for each in values if each is not None]
         return sum(known) / len(known) if known else None
 
@@ -339,7 +340,7 @@ class TextSearch:
             lambda: rewrite(self._ensemble, self._llm, request, old=old, known=known, budget=rest, name=name)
         )
         if made.output is not None:
-            self._request_charge += self._account.book(made.output.metrics, made.output.events, self._trials.own_id)
+            self._request_charge += self._account.book(made.output.metrics, made.output.events, self._tried.own_id)
             self._requests += 1
         twin = None
         if made.text is not None:
@@ -385,7 +386,7 @@ class TextSearch:
     def _find_usual_charge(self) -> Spending:
         """What a row of a new candidate takes: as with the last one; at first as with all tasks."""
         for each in reversed(self.candidates):
-            if (charge := self._trials.find_row_charge(each.texts)) is not None:
+            if (charge := self._tried.find_row_charge(each.texts)) is not None:
                 return charge
         return NOTHING
 
@@ -399,14 +400,14 @@ class TextSearch:
         parent = None if candidate.parent is None else self.candidates[candidate.parent]
         self._tell(make_readable(candidate.describe(parent)))
 
-    def describe(self, trial: RowTrial, task: str | None) -> dict[str, Any]:
+    def describe(self, row_tried: TriedRow, task: str | None) -> dict[str, Any]:
         """A row as the rewriting model is shown it.
 
         Args:
-            trial: what came of it.
+            row_tried: what came of it.
             task: whose text is rewritten; None: an agent's.
         """
-        row = self._rows.rows.rows[trial.place]
+        row = self._rows.rows.rows[row_tried.place]
         assert self.question is not None
         wanted = find_expected_column(row.values, self._settings.of_map.expected)
         shown = {
@@ -414,16 +415,16 @@ class TextSearch:
             for name, each in row.values.items()
             if name != wanted
         }
-        output: Any = trial.raw or ""
-        own = trial.outputs.get(task or "")
-        if own is not None and own != trial.raw:
-            output = {f"Of this task ({task})": own, "In the end": trial.raw or "nothing"}
+        output: Any = row_tried.raw or ""
+        own = row_tried.outputs.get(task or "")
+        if own is not None and own != row_tried.raw:
+            output = {f"Of this task ({task})": own, "In the end": row_tried.raw or "nothing"}
         told = []
-        value = trial.read(self.question)
-        if trial.fault:
-            told.append(f"It failed: {trial.fault}")
+        value = row_tried.read(self.question)
+        if row_tried.fault:
+            told.append(f"It failed: {row_tried.fault}")
         elif value is not None:
-            record = trial.run.scores.get(self.question.score)
+            record = row_tried.run.scores.get(self.question.score)
             verdict = f"{self.question.score}: {value:g}"
             if self.question.is_share:
                 verdict = f"{self.question.score}: {'passed' if value else 'not passed'}"
@@ -483,8 +484,8 @@ class _Adapter:
     ) -> Any:
         from gepa.core.adapter import EvaluationBatch
 
-        scores, trials = self._search.evaluate(batch, candidate)
-        return EvaluationBatch(outputs=[each.raw for each in trials], scores=scores, trajectories=trials)
+        scores, tried = self._search.evaluate(batch, candidate)
+        return EvaluationBatch(outputs=[each.raw for each in tried], scores=scores, trajectories=tried)
 
     def make_reflective_dataset(
         self,

@@ -10,7 +10,8 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
-from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings, SplitRows, Texts
+from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings
+from ensemble_notebook.ensemble.improving.improved_places import SplitRows, Texts
 from ensemble_notebook.ensemble.improving.search_account import NOTHING, SearchAccount, SearchOver, scale
 from ensemble_notebook.ensemble.many_runs.map_result import RowResult
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
@@ -42,7 +43,7 @@ def make_key(texts: Mapping[str, str]) -> TextsKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowTrial:
+class TriedRow:
     """What came of a row under some texts.
 
     Attributes:
@@ -66,7 +67,7 @@ class RowTrial:
         return None if self.is_lost else question.read(self.run)
 
 
-class RowTrials:
+class TriedRows:
     """Tries rows. Works inside the run around all, on the thread of its task.
 
     Args:
@@ -90,7 +91,7 @@ class RowTrials:
         self._rows = rows
         self._account = account
         self._find_own_id = own_id
-        self._known: dict[TextsKey, dict[int, RowTrial]] = {}
+        self._known: dict[TextsKey, dict[int, TriedRow]] = {}
         self._charges: dict[TextsKey, tuple[Spending, int]] = {}
         self.last_error: BaseException | None = None
 
@@ -103,7 +104,7 @@ class RowTrials:
         """The ensemble with these texts."""
         return make_variants(self._ensemble, {name: texts})[0].ensemble.replace(name=name)
 
-    def get_known(self, texts: Texts, places: Iterable[int]) -> dict[int, RowTrial]:
+    def get_known(self, texts: Texts, places: Iterable[int]) -> dict[int, TriedRow]:
         """What is known of these rows with these texts, by place."""
         known = self._known.get(make_key(texts), {})
         return {each: known[each] for each in places if each in known}
@@ -118,7 +119,7 @@ class RowTrials:
         charged, count = self._charges.get(make_key(texts), (NOTHING, 0))
         return scale(charged, 1 / count) if count else None
 
-    def try_rows(self, texts: Texts, places: Sequence[int], name: str, reserved: Spending = NOTHING) -> list[RowTrial]:
+    def try_rows(self, texts: Texts, places: Sequence[int], name: str, reserved: Spending = NOTHING) -> list[TriedRow]:
         """What comes of these rows with these texts; those that were tried before are not run again.
 
         Args:
@@ -141,7 +142,7 @@ class RowTrials:
         return [known[each] for each in places]
 
     def _run(
-        self, texts: Texts, places: Sequence[int], known: dict[int, RowTrial], name: str, reserved: Spending
+        self, texts: Texts, places: Sequence[int], known: dict[int, TriedRow], name: str, reserved: Spending
     ) -> None:
         budget = self._account.find_rest(reserved)
         if budget is None:
@@ -163,13 +164,13 @@ class RowTrials:
         self._charges[key] = before + charged, count + len(places)
         is_cut = result.status is RunStatus.BUDGET_EXCEEDED or result.output.exit_reason is ExitReason.BUDGET_EXCEEDED
         for place, row, run in zip(places, result.rows, list_runs(result), strict=True):
-            trial = self._make_trial(place, row, run)
-            if not (is_cut and trial.run.ending is Ending.INCOMPLETE):
-                known[place] = trial
+            row_tried = self._make_row(place, row, run)
+            if not (is_cut and row_tried.run.ending is Ending.INCOMPLETE):
+                known[place] = row_tried
         if is_cut:
             raise SearchOver("the budget is used up")
 
-    def _make_trial(self, place: int, row: RowResult, run: ScoredRun) -> RowTrial:
+    def _make_row(self, place: int, row: RowResult, run: ScoredRun) -> TriedRow:
         outputs = {} if row.output is None else {each.name: each.raw[:_LONGEST] for each in row.output.task_outputs}
         if row.error is not None:
             self.last_error = row.error
@@ -181,7 +182,7 @@ class RowTrials:
         fault = "" if row.error is None else summarize_error(row.error)
         raw = None if row.raw is None else row.raw[:_LONGEST]
         run = replace(run, row=place, cost=_find_cost(row, run), active_ms=None)
-        return RowTrial(place=place, run=run, outputs=outputs, raw=raw, fault=fault, is_lost=is_lost)
+        return TriedRow(place=place, run=run, outputs=outputs, raw=raw, fault=fault, is_lost=is_lost)
 
 
 def _find_cost(row: RowResult, run: ScoredRun) -> float | None:
