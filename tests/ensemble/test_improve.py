@@ -85,7 +85,7 @@ def test_v68_held_out_rows_are_never_shown() -> None:
     result = improve(llm=ScriptedChatModel(default=rewrite), rows=90, held_out=30)
     held_out = {row.row_a for row in result.comparison.rows.itertuples()}
     assert len(held_out) == 30
-    shown = {f"row {each}" for text in seen for each in re.findall(r"### number\n(\d+)", text)}
+    shown = {f"row {each}" for text in seen for each in re.findall(r"#+ number\s+(\d+)", text)}
     assert shown
     assert shown.isdisjoint(held_out)
 

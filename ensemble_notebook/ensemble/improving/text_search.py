@@ -411,7 +411,7 @@ class TextSearch:
         assert self.question is not None
         wanted = find_expected_column(row.values, self._settings.of_map.expected)
         shown = {
-            name: _shorten(mask_named(name, str(write_value(each))))
+            name: _shorten(mask_named(name, write_value(each).text))
             for name, each in row.values.items()
             if name != wanted
         }
@@ -430,7 +430,7 @@ class TextSearch:
                 verdict = f"{self.question.score}: {'passed' if value else 'not passed'}"
             told.append(verdict + (f" ({record.reason})" if record is not None and record.reason else ""))
         if wanted is not None and row.values.get(wanted) is not None:
-            told.append(f"It should come to: {_shorten(str(write_value(row.values[wanted])))}")
+            told.append(f"It should come to: {_shorten(write_value(row.values[wanted]).text)}")
         return {"Inputs": shown, "Outputs": output, "How good it was": mask("\n".join(told))}
 
 
