@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from ensemble_notebook import Ensemble, Fail, MapResult, ScriptedChatModel, Task
+from ensemble_notebook import Ensemble, Fail, MapResult, ScriptedChatModel, Task, scorers
 from ensemble_notebook.notebook.live.run_feed import find_feed_of
 from tests.support.told_view import ToldView
 
@@ -26,14 +26,14 @@ class View(ToldView):
         self.feed = feed
         self._number = 0
 
-    def post(self, act: str, rows: Sequence[int], **content: Any) -> int:
+    def post(self, act: str, rows: Sequence[int | str], **content: Any) -> int:
         ids = self.feed.messages.find_tasks()
         self._number += 1
-        spans = [ids[f"row {each}"] for each in rows]
+        spans = [ids[each if isinstance(each, str) else f"row {each}"] for each in rows]
         self.feed.receive(self, {"kind": "tryout", "number": self._number, "act": act, "spans": spans, **content})
         return self._number
 
-    def ask(self, act: str, rows: Sequence[int], word: str, **content: Any) -> Any:
+    def ask(self, act: str, rows: Sequence[int | str], word: str, **content: Any) -> Any:
         number = self.post(act, rows, **content)
         return self.wait_for(lambda told: told.get("number") == number and told.get(word))
 
@@ -123,6 +123,24 @@ def test_rows_are_judged_one_by_one_and_scores_are_told_to_views_w163(view: View
     assert shell.user_ns["answers"].frame["polite"].tolist()[:2] == [True, False]
     assert view.ask("judge_rows", [2], "error", judge="polite")  # it failed, so there is nothing to judge
     assert "There is no such judge" in view.ask("judge_rows", [0], "error", judge="team")
+
+
+def test_rows_of_two_variants_are_compared_w163(shell: InteractiveShell, view: View) -> None:
+    task = Task.of("Is {first} nicer than {second}?", output_type={"nicer": "first | second | tie"})
+    said = ScriptedChatModel.match({"<first>loud!": '{"nicer": "second"}'}, default='{"nicer": "first"}')
+    referee = Ensemble(tasks=[task], llm=said, name="referee")
+    shell.user_ns["nicer"] = scorers.judged_by(referee, pair=True)
+    assert view.ask("offer_rows", [0], "rows")["judges"] == ["polite"]  # a map without variants has nothing to compare
+    llm = ScriptedChatModel.match({"loudly": "loud!"}, default="softly")
+    team = Ensemble(tasks=[Task.of("Answer {q} {tone}", name="answer")], llm=llm)
+    tones = {"soft": {"tone": "softly"}, "loud": {"tone": "loudly"}}
+    shell.user_ns["toned"] = toned = team.variants(tones).map([{"q": "a"}, {"q": "b"}])
+    rows = View(toned)
+    ids = ["soft/row 0", "soft/row 1", "loud/row 0", "loud/row 1"]
+    assert rows.ask("offer_rows", ids, "rows")["judges"] == ["polite", "nicer"]
+    assert rows.ask("judge_rows", ids, "said", judge="nicer") == "referee.soft|loud: soft won 2 of 2 pairs."
+    assert shell.user_ns["toned"].frame["referee.soft|loud"].tolist() == [1, 1, 0, 0]
+    assert "there is nothing to compare" in rows.ask("judge_rows", ids[:1], "error", judge="nicer")
 
 
 def test_a_judge_can_be_stopped_and_what_was_judged_stays_w163(view: View, shell: InteractiveShell) -> None:

@@ -132,7 +132,9 @@ class SelectedRows:
         judges = (each for each in self.result._scorers if each.judge is not None)
         known = {each.name: {each.name: Judge(each.judge, is_pair=each.is_pair)} for each in judges}
         held = ((name, value) for name, value in [*self._namespace().items()] if not name.startswith("_"))
-        return {**{name: value for name, value in held if _is_judge(value)}, **known}
+        can_compare = len(self.result.variants or ()) > 1
+        found = {**{name: value for name, value in held if _is_judge(value)}, **known}
+        return {name: e for name, e in found.items() if can_compare or not (isinstance(e, Judge) and e.is_pair)}
 
     # --- What is done -------------------------------------------------------------------------------------------------
 
@@ -190,6 +192,10 @@ def describe_new_scores(records: Sequence[ScoreRecord]) -> str:
         failed = [each.error for each in given if each.error is not None]
         passed = [each.passed for each in given if each.passed is not None]
         values = [each.value for each in given if each.passed is None and each.value is not None]
+        if given[0].pair_of is not None:  # each pair is among them twice, as 1 and 0
+            won = [each.value for each in given if each.variant == given[0].variant and each.value is not None]
+            told += [f"{name}: {given[0].variant} won {won.count(1):,} of {pluralize(len(won), 'pair')}"] if won else []
+            values = []
         labels = Counter(each.label for each in given if each.label is not None)
         if passed:
             told.append(f"{name}: {sum(passed):,} of {len(passed):,} passed")

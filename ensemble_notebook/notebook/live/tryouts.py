@@ -413,13 +413,13 @@ class Tryouts:
     def _judge_rows(self, content: Mapping[str, Any], send: Send) -> None:
         """Have a judge look at rows; its scores are told as they come."""
         selected, rows, lacking = self._pick_rows(content)
-        number, told = content.get("number"), [0]
+        number, judged = content.get("number"), set[str]()
 
         def hear(scores: Sequence[ScoreRecord]) -> None:
-            told[0] += 1
+            judged.update(each.run_id for each in scores)  # one run, or the two that were compared
             if (feed := find_feed_of(self._get_output())) is not None:
                 feed.add_scores(scores)
-            send({"progress": f"{told[0]:,} of {pluralize(len(rows), 'row')} judged"})
+            send({"progress": f"{len(judged):,} of {pluralize(len(rows), 'row')} judged"})
 
         def begin(stop: Callable[[], None]) -> None:
             self._stops[number] = stop
@@ -430,7 +430,7 @@ class Tryouts:
         finally:
             self._stops.pop(number, None)
         self._tell_scores(records)
-        stopped = "" if told[0] == len(rows) else f" {told[0]:,} of {pluralize(len(rows), 'row')} judged."
+        stopped = "" if len(judged) == len(rows) else f" {len(judged):,} of {pluralize(len(rows), 'row')} judged."
         send({"said": _clean(f"{describe_new_scores(records)}.{stopped}{lacking}"), "variable": selected.variable})
 
     def _tell_row_act(self, message: dict[str, Any]) -> None:
