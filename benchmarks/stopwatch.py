@@ -6,8 +6,9 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -88,11 +89,16 @@ def cost(work: Work) -> Cost:
     return Cost(cpu / work.parts, wall / work.parts)
 
 
-@contextmanager
-def without_store() -> Iterator[None]:
+def without_store() -> AbstractContextManager[None]:
     """Runs that begin inside the block are not remembered; all others are, as they are by default."""
+    return store_at(OFF)
+
+
+@contextmanager
+def store_at(place: str | Path) -> Iterator[None]:
+    """Inside the block, here and in processes that begin there, the store is this file."""
     before = os.environ[VARIABLE]
-    os.environ[VARIABLE] = OFF
+    os.environ[VARIABLE] = str(place)
     try:
         yield
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,13 +19,24 @@ from statistics import median
 
 from benchmarks.row import Row
 from benchmarks.server import serving
-from benchmarks.stopwatch import Comparison, Work, compare, without_store
-from ensemble_notebook import Ensemble, ExecutionTrace, Task, load_traces
+from benchmarks.stopwatch import Comparison, Work, compare, store_at, without_store
+from ensemble_notebook import Ensemble, ExecutionTrace, Task, load_traces, store
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.event_builder import EventBuilder
 
+_COLUMNS = ["kind", "duration_ms", "cost"]
+_PEAK = """
+import resource, sys
+import duckdb, pandas, pyarrow
+from ensemble_notebook import load_traces, store
+
+def read_peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+before = read_peak()
+"""
 _SPANS_OF_TASK = 4
 _LIMIT_S = 600
 _TICK_S = 0.001
@@ -33,7 +46,7 @@ def measure(*, quick: bool) -> list[Row]:
     tasks, links, rounds, runs, spans = (10, 2, 1, 3, 40) if quick else (1_000, 12, 7, 1_000, 100_000)
     with tempfile.TemporaryDirectory() as folder, serving() as url:
         rows = [_cost_of_events(url, tasks, rounds), _cost_of_chain(url, links, rounds), _stalls(url, tasks, rounds)]
-        rows += _loading(Path(folder), runs, spans)
+        rows += _loading(Path(folder), runs, spans, rounds)
     return rows
 
 
@@ -109,7 +122,7 @@ def _measure_stall(ensemble: Ensemble) -> float:
     return late[int(len(late) * 0.99)] * 1e3
 
 
-def _loading(folder: Path, runs: int, spans: int) -> list[Row]:
+def _loading(folder: Path, runs: int, spans: int, rounds: int) -> list[Row]:
     many, large = folder / "many.db", folder / "large.db"
     for number in range(runs):
         _keep(many, _write_events(f"many{number}", 100 // _SPANS_OF_TASK))
@@ -117,10 +130,43 @@ def _loading(folder: Path, runs: int, spans: int) -> list[Row]:
     return [
         _time_first(f"tables of {runs:,} runs made at the first load", many),
         _time(f"load {runs:,} runs of 100 spans", lambda: load_traces(many).spans, 2),
+        *_ask(many, runs, rounds),
         _time_first(f"tables of {spans:,} spans made at first", large),
         _time(f"load {spans:,} spans of one run", lambda: load_traces(large).spans, 2),
         _size(large, spans),
     ]
+
+
+def _ask(path: Path, runs: int, rounds: int) -> list[Row]:
+    """Three columns by SQL, beside those of the frame that has all; peaks above what is imported by either."""
+    query = f"select {', '.join(_COLUMNS)} from spans"
+    with store_at(path):
+        asked, loaded = Work(lambda: store.sql(query)), Work(lambda: load_traces().spans[_COLUMNS])
+        (found,) = compare([(asked, loaded)], rounds)
+        peaks = [
+            (_measure_peak(f"store.sql({query!r})"), _measure_peak(f"load_traces().spans[{_COLUMNS}]"))
+            for _ in range(min(rounds, 3))
+        ]
+    ours, floor = zip(*peaks, strict=True)
+    beside = "the same of load_traces().spans"
+    peak = Row(
+        what="its peak memory, beyond what is imported",
+        ours=max(ours),
+        floor=max(floor),
+        beside=beside,
+        unit="MB",
+        ratio=max(ours) / max(floor),
+        most_ratio=0.5,
+    )
+    return [found.row(f"SQL of 3 columns of {runs:,} runs, wall", "wall", "ms", beside, most_ratio=0.5), peak]
+
+
+def _measure_peak(line: str) -> float:
+    """The peak memory of a line in a process of its own, in megabytes."""
+    # Linux counts the peak of the process that begins another one as that of the other: a small one stands between.
+    between = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', sys.argv[1]]))"
+    command = [sys.executable, "-c", between, f"{_PEAK}{line}\nprint(read_peak() - before)"]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
 def _write_events(run_id: str, tasks: int) -> tuple[Event, ...]:

@@ -101,6 +101,8 @@ ROWS = [
     "the loop answers late in a run, p99",
     "tables of 3 runs made at the first load",
     "load 3 runs of 100 spans",
+    "SQL of 3 columns of 3 runs, wall",
+    "its peak memory, beyond what is imported",
     "tables of 40 spans made at first",
     "load 40 spans of one run",
     "bytes for each of 40 spans",
