@@ -210,6 +210,7 @@ def load_run_tables(
     lines: dict[str, RunLine] = {}
     loaded: list[ExecutionTrace] = []
     sessions: list[Path] = []
+    named = [path for place in places or () if (path := Path(place).expanduser()).is_file()]
     with without_collection():
         for path in paths:
             if places is None or _is_store(path):
@@ -222,7 +223,7 @@ def load_run_tables(
             else:
                 loaded += _load_file(path)
         # Together, since a session that was resumed has lines of the older one.
-        for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions))):
+        for trace in chain(loaded, map(ExecutionTrace.from_events, read_sessions(sessions, named))):
             if trace.run_id not in lines and trace.started_at is not None:
                 traces[trace.run_id] = trace
                 lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)

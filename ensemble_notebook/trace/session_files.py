@@ -7,7 +7,7 @@ import gzip
 import inspect
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -77,9 +77,7 @@ def read_session(path: Path, content: bytes, program: Program, run_id: str | Non
     """
     main = read_session_file(content, path.name, program)
     if not main.has_times:
-        raise TraceFormatError(
-            f"{path} is a session of {program}, but no line of it has a time: there is no run in it."
-        )
+        raise _make_timeless(path, main)
     # Of several files in that folder, those of other sessions are left alone.
     ours = [
         each
@@ -89,12 +87,24 @@ def read_session(path: Path, content: bytes, program: Program, run_id: str | Non
     return import_sessions([main, *ours], run_id)[0]
 
 
-def read_sessions(paths: Iterable[Path]) -> list[tuple[Event, ...]]:
+def read_sessions(paths: Iterable[Path], named: Collection[Path]) -> list[tuple[Event, ...]]:
     """The events of the sessions in these files, each with its sub-agents; what several have counts once.
 
     What is left out is named in a warning: a file without a time, and one of two that have the same id.
+
+    Args:
+        paths: of files.
+        named: those of them that a person has named, not a folder or a pattern.
+
+    Raises:
+        TraceFormatError: no line of one that was named has a time.
     """
-    return import_sessions(_read_files(each for given in paths for each in (given, *_find_inside(given))))
+    return import_sessions(_read_files((each for given in paths for each in (given, *_find_inside(given))), named))
+
+
+def _make_timeless(path: Path, file: SessionFile) -> TraceFormatError:
+    program = file.lines.program
+    return TraceFormatError(f"{path} is a session of {program}, but no line of it has a time: there is no run in it.")
 
 
 def find_sessions(folder: Path) -> list[Path]:
@@ -124,10 +134,11 @@ def _list_files(folder: Path) -> list[Path]:
     return sorted(each for each in folder.rglob("*") if each.name.endswith(_ENDINGS) and each.is_file())
 
 
-def _read_files(paths: Iterable[Path]) -> list[SessionFile]:
+def _read_files(paths: Iterable[Path], named: Collection[Path] = ()) -> list[SessionFile]:
     """The files among these that are of sessions and have times, one of each session and of each sub-agent."""
     files: list[tuple[Path, SessionFile]] = []
     empty: list[Path] = []
+    must_have = {each.resolve() for each in named}
     broken: list[Path] = []
     for path in dict.fromkeys(each.resolve() for each in paths):
         try:
@@ -141,6 +152,8 @@ def _read_files(paths: Iterable[Path]) -> list[SessionFile]:
         file = read_session_file(content, path.name, program)
         if file.has_times:
             files.append((path, file))
+        elif path in must_have:
+            raise _make_timeless(path, file)
         else:
             empty.append(path)
     _warn(broken, "no whole gzip file")

@@ -251,6 +251,27 @@ def test_t112_a_fork_of_codex_counts_what_it_repeats_nowhere(tmp_path: Path) -> 
 # --- T113: sub-agents and folders ------------------------------------------------------------------------------------
 
 
+def test_t112_what_an_advisor_took_counts_in_the_call_that_asked_it(tmp_path: Path) -> None:
+    """A second model that Claude Code may ask is counted beside the reply (`usage.iterations`), at its own price."""
+    session = ClaudeCodeSession(model="claude-haiku-4-5-20251001")
+    session.ask(1, "Which way?")
+    asked = {"type": "server_tool_use", "id": "a1", "name": "advisor", "input": {}}
+    answered = {"type": "advisor_tool_result", "tool_use_id": "a1", "content": [{"type": "text", "text": "Left."}]}
+    session.reply(5, "m1", asked)
+    session.reply(9, "m1", answered, say("Left, then."))
+    advised = {"type": "advisor_message", "model": "claude-opus-4-5-20251101", "input_tokens": 500}
+    advised |= {"output_tokens": 70, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 0}
+    for row in session.rows[1:]:
+        row["message"]["usage"]["iterations"] = [{"type": "message", "input_tokens": 3}, advised]
+    trace = ExecutionTrace.load(session.write(tmp_path / "s.jsonl"))
+    assert find_violations(trace) == []
+    attempts = trace.frames.attempts
+    assert sorted(attempts["input_tokens"]) == [530, 1_203]
+    assert set(attempts["model"]) == {"claude-haiku-4-5-20251001", "claude-opus-4-5-20251101"}
+    assert attempts["cost"].notna().all()
+    assert trace.frames.delegations["delegate_to"].tolist() == ["advisor"]
+
+
 def test_t113_a_sub_agent_works_inside_the_call_that_asked_for_it(tides: ExecutionTrace) -> None:
     handed = tides.frames.delegations.iloc[0]
     assert (handed.delegate_to, handed.delegator) == ("Explore", "Claude Code")
@@ -289,6 +310,22 @@ def test_t113_sub_agents_whose_file_is_not_there_are_named(tmp_path: Path) -> No
     main, _ = make_tide_session()
     trace = ExecutionTrace.load(main.write(tmp_path / "alone.jsonl"))
     assert [each for each in trace.warnings if "abc123" in each and "load its folder" in each]
+
+
+def test_t113_a_sub_agent_of_codex_whose_file_is_not_read_is_named(tmp_path: Path) -> None:
+    session = make_codex_session()
+    other = "0199aaaa-0000-7000-8000-000000000002"
+    session.call(600, "s1", "spawn_agent", message="Look around.")
+    session.result(601, "s1", json.dumps({"agent_id": other}))
+    path = session.write(tmp_path / "rollout-1.jsonl")
+    trace = ExecutionTrace.load(path)
+    assert [each for each in trace.warnings if other in each and "load its folder" in each]
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": session.session_id, "agent_role": "explorer"}}}
+    helper = CodexSession(other, source=spawned)
+    helper.ask(602, "Look around.")
+    helper.say(604, "Nothing here.")
+    helper.write(tmp_path / "rollout-2.jsonl")
+    assert load_traces(tmp_path).load_output(session.session_id).warnings == ()
 
 
 def test_t113_a_folder_is_a_run_for_each_session(tmp_path: Path) -> None:
@@ -420,8 +457,9 @@ def test_t114_another_file_of_lines_is_no_session(content: str, tmp_path: Path) 
 def test_t114_a_session_without_times_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text('{"type": "summary", "summary": "Tides", "leafUuid": "x"}\n')
-    with pytest.raises(TraceFormatError, match="no line of it has a time"):
-        ExecutionTrace.load(path)
+    for load in (ExecutionTrace.load, load_traces):
+        with pytest.raises(TraceFormatError, match=r"s\.jsonl is a session .* no line of it has a time"):
+            load(path)
     write_tide_session(tmp_path)
     with pytest.warns(UserWarning, match=r"s\.jsonl left out: no line with a time"):
         assert len(load_traces(tmp_path).runs) == 1

@@ -43,6 +43,7 @@ _DECLINED: Final = ("The user doesn't want to proceed with this tool use", "The 
 _TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 """Fields of the lines that name a session, the strongest first."""
 _LONGEST_DELAY_S: Final = 86_400.0
+_ADVISOR: Final = "advisor"
 _SUB_AGENT: Final = "sub-agent"
 _COMMON: Final = frozenset(
     [
@@ -236,7 +237,8 @@ class _Reader:
         reply = reply_so_far
         reply.ended_at = at
         reply.finish_reason = read_text(message.get("stop_reason")) or reply.finish_reason
-        usage = _read_usage(read_plain(message.get("usage")))
+        told = read_plain(message.get("usage"))
+        usage = _read_usage(told)
         if _count(usage) >= _count(reply.usage):
             reply.usage = usage
         for block in blocks:
@@ -251,6 +253,7 @@ class _Reader:
                 talk.end_call(read_text(block.get("tool_use_id")), result, ToolOutcome.SUCCESS, at)
             elif kind != "redacted_thinking":
                 reply.text = "\n".join(filter(None, [reply.text, describe_block(block)]))
+        _place_advice(reply, read_blocks(told.get("iterations")))
 
     def _note_caller(self, row: Plain) -> bool:
         """A line that tells what a sub-agent does names the call that began it."""
@@ -311,6 +314,17 @@ def _judge(block: Plain, result: str) -> ToolOutcome | None:
     if result.startswith(_DECLINED):
         return ToolOutcome.DECLINED
     return ToolOutcome.FAILURE if block.get("is_error") is True else ToolOutcome.SUCCESS
+
+
+def _place_advice(reply: Reply, iterations: Iterable[Plain]) -> None:
+    """Put what advisors took into the calls that asked them: other models, counted beside the reply, not in it."""
+    calls = [each for each in reply.calls if each.name == _ADVISOR]
+    advised = [each for each in iterations if each.get("type") == "advisor_message"]
+    for call, each in zip(calls, advised, strict=False):
+        ended_at = call.ended_at or reply.ended_at
+        advice = Reply(read_text(each.get("model")) or "unknown", call.started_at, ended_at, call.result)
+        advice.usage = _read_usage(each)
+        call.work = [Prompt(_ADVISOR, "", call.started_at, ended_at, replies=[advice])]
 
 
 def _read_usage(plain: Plain) -> TokenUsage:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -82,6 +83,12 @@ def read_session(main: Lines, agents: Sequence[Lines]) -> Session:
         flatten(reader.before.prompts),
     )
     session.context_window = reader.context_window
+    known = {find_ids(each)[1] for each in agents}
+    for call in reader.talk.calls.values():
+        agent = _find_spawned(call)
+        if agent is not None and agent not in known:
+            said = f"The work of sub-agent {agent} is in a file of its own, which was not read: load its folder."
+            session.notes.append(Note(call.ended_at or call.started_at, said, is_warning=True))
     for lines in agents:
         spawned = _find_spawn(_find_meta(lines))
         names = (read_text(spawned.get(key)) for key in ("agent_role", "agent_nickname"))
@@ -276,6 +283,15 @@ def _find_meta(lines: Lines) -> Plain:
         if row.get("type") == "session_meta":
             return read_plain(row.get("payload"))
     return lines.rows[0] if lines.rows and "type" not in lines.rows[0] else {}
+
+
+def _find_spawned(call: Call) -> str | None:
+    """The id of the sub-agent that a call has begun."""
+    if call.name != "spawn_agent":
+        return None
+    with suppress(ValueError):
+        return read_text(read_plain(json.loads(call.result)).get("agent_id")) or None
+    return None
 
 
 def _find_spawn(meta: Plain) -> Plain:
