@@ -160,6 +160,7 @@ def read_cell(
     *,
     overrides: Mapping[str, Any] = _NOTHING,
     default_llm: str | None = None,
+    default_by: str = "EnsembleMagics.llm",
     needs_inputs: bool = True,
     is_dry_run: bool = False,
     continue_from: str | None = None,
@@ -182,6 +183,7 @@ def read_cell(
             ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
             the cell's.
         default_llm: the model where neither the cell nor the options name one.
+        default_by: who has set it.
         continue_from: the variable that holds the output of the run, or the prompt, that this one goes on with.
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
         is_dry_run: whether it is told which variables lack one; those that are misspelt are mistakes.
@@ -211,7 +213,7 @@ def read_cell(
             if default_llm and "llm" not in top.key_values and "llm" not in overrides:
                 if fault := find_default_fault(default_llm, namespace):
                     hint = "Set another one by `%config EnsembleMagics.llm = ...`, or write `llm:` in the cell."
-                    report.add_mistake(OPTIONS, f"the default model, EnsembleMagics.llm: {fault}", hint)
+                    report.add_mistake(OPTIONS, f"the default model, {default_by}: {fault}", hint)
                 else:
                     overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides, source)

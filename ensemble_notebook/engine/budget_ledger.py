@@ -80,6 +80,7 @@ class BudgetLedger:
         self._queue: deque[Reservation] = deque()
         self.booked = NOTHING
         self.held = NOTHING
+        self._elsewhere = NOTHING
 
     def reserve(self, reservation: Reservation) -> None:
         """Hold the worst case of a reservation, refuse it, or let it wait; its state says which."""
@@ -113,6 +114,11 @@ class BudgetLedger:
         elif reservation.state is not ReservationState.HELD:
             return []
         return self._release(reservation)
+
+    def book_elsewhere(self, spent: Spending) -> None:
+        """What others have spent of it by now, in all: those who ask later find less."""
+        self.booked += spent - self._elsewhere
+        self._elsewhere = spent
 
     def get_remaining(self, name: str) -> Decimal:
         """What is left of a limit for reservations that wait until nothing is held any more."""

@@ -23,6 +23,7 @@ from ensemble_notebook.domain.definitions.limits import (
     Spending,
     register_spending_finder,
 )
+from ensemble_notebook.domain.kernel_limits import ASK, name_setter
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
 from ensemble_notebook.domain.wording import format_money, pluralize
@@ -72,6 +73,11 @@ class BudgetAccount:
         """What is not spent for good of a limit."""
         with self._lock:
             return self._ledger.get_remaining(limit)
+
+    def book_elsewhere(self, spent: Spending) -> None:
+        """Count what other processes have spent of it by now, in all."""
+        with self._lock:
+            self._ledger.book_elsewhere(spent)
 
     def get_passed(self, port: ChatPort) -> int:
         """The longest reply of a model that was limited to less, in tokens; 0 where there was none."""
@@ -238,9 +244,8 @@ class BudgetAdmission(Admission):
         price = Price(max(each.input for each in prices), max(each.output for each in prices)) if prices[1:] else None
         if price is None:
             if budget.max_cost is not None and not budget.allow_unknown_cost:
-                raise BudgetExceededError(
-                    describe_unknown_price(port.name, port.provider), budget=budget, limit="max_cost"
-                )
+                message = describe_unknown_price(port.name, port.provider, budget.set_by)
+                raise BudgetExceededError(message, budget=budget, limit="max_cost")
             price = _UNCOUNTED
         self._reservation = Reservation(
             input_tokens, port.max_tokens, price.input, price.output / _SAMPLE_TOKENS, account.get_passed(port)
@@ -259,9 +264,12 @@ class BudgetAdmission(Admission):
         reservation = self._reservation
         if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
             name, limit = reservation.exceeded, self._budget.limits[reservation.exceeded]
+            set_by = self._budget.set_by
             if name == "max_llm_calls":  # it is used up, to the last of them
-                message = f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
-                raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall="")
+                message = f"The budget's requests are used up: {limit} of {limit}. "
+                message += _advise(set_by) if set_by else "Raise its max_llm_calls."
+                shortfall = f"0 of {pluralize(int(limit), 'call')} are left; {name_setter(set_by)}" if set_by else ""
+                raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall=shortfall)
             needed, left = reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
             if name == "max_tokens":
                 has, whole = "is" if left == 1 else "are", pluralize(int(limit), "token")
@@ -271,10 +279,12 @@ class BudgetAdmission(Admission):
                 amounts = [format_money(each, currency) for each in (left, needed)]
                 shortfall = f"{amounts[0]} is left; the next call may need {amounts[1]}"
                 whole = format_money(limit, currency)
+            raises = _advise(set_by) if set_by else f"Raise the budget's {name},"
             message = (
-                f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. Raise the budget's "
-                f"{name}, or let the model write less in one reply: its own max_tokens."
+                f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. {raises} or let the "
+                f"model write less in one reply: its own max_tokens."
             )
+            shortfall += f"; {name_setter(set_by)}" if set_by else ""
             raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall=shortfall)
         self.max_tokens = reservation.max_tokens
 
@@ -317,9 +327,24 @@ class BudgetAdmission(Admission):
         )
 
 
-def describe_unknown_price(model: str, provider: str | None) -> str:
-    """Why a model can't be used under `max_cost`, and what to do."""
+def _advise(set_by: str) -> str:
+    return f"It is set by {set_by}: {ASK},"
+
+
+def describe_unknown_price(model: str, provider: str | None, set_by: str = "") -> str:
+    """Why a model can't be used under `max_cost`, and what to do.
+
+    Args:
+        model: its name.
+        provider: who serves it.
+        set_by: who has set the budget for all runs of a kernel; empty where it is the run's own.
+    """
     owner = f" by {provider}" if provider else ""
+    if set_by:
+        return (
+            f"The price of {model}{owner} is unknown, so that the budget that {set_by} sets can't be held. Take a "
+            f"model with a known price, give its ensemble own rates with cost=CostConfiguration(...), or {ASK}."
+        )
     return (
         f"The price of {model}{owner} is unknown, so that max_cost can't be held. Give its ensemble own rates with "
         f"cost=CostConfiguration(...), or the model alone, as 'cost' beside it; limit max_tokens instead, or set "

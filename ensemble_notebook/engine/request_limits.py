@@ -135,6 +135,7 @@ class RequestLimits:
                 f"{spent.get_amount(each):,f} of {Decimal(most):,f} ({each})" for each, most in budget.limits.items()
             ]
             message = f"The budget is running low. Spent, or held for requests under way: {', '.join(parts)}."
+            message += f" It is set by {budget.set_by}." if budget.set_by else ""
             call.emit(BudgetWarning, message=message, spent=spent, budget=budget)
         return admission
 

@@ -107,11 +107,11 @@ class ParentRun:
         self.exit_early: Callable[[ExitReason, str], None] | None = services.exit_early
         self.warn: Callable[[str], None] | None = services.warn
         self.tools: object = None
-        self.accounts: tuple[BudgetAccount, ...] = () if around is None else around.accounts
+        self.accounts: tuple[BudgetAccount, ...] = (
+            tuple(map(open_account, spec.budgets_around)) if around is None else around.accounts
+        )
         self.rate_limits: tuple[RateLimit, ...] = spec.rate_limits if around is None else around.rate_limits
-        if (budget := spec.budget) is not None and not (
-            budget.is_shared and around is not None and around.holds(budget)
-        ):
+        if (budget := spec.budget) is not None and not (budget.is_shared and self.holds(budget)):
             self.accounts += (open_account(budget, spec.currency),)
         if (rate_limit := spec.definition.rate_limit) is not None:
             self.rate_limits += (rate_limit,)

@@ -58,7 +58,8 @@ class RunSpec:
         streams: whether replies are streamed, because somebody watches.
         memory: the store of all scopes; None where no task has any.
         text_filter: takes the texts out of what is told of the run; None where they are kept.
-        rate_limits: of the runs around it, where those are in another process; else they are known by themselves.
+        budgets_around: of the kernel (E142), for a run that is in no other.
+        rate_limits: likewise; or of the runs around it, where those are in another process.
         pricing: what requests cost, for the budget.
         review_handler: whoever is asked; None where nobody can be.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
@@ -102,6 +103,7 @@ class RunSpec:
     capture_mode: CaptureMode = CaptureMode.OFF
     text_filter: TextFilter | None = None
     budget: Budget | None = None
+    budgets_around: tuple[Budget, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
     pricing: Pricing | None = None
     review_handler: ReviewHandler | None = None

@@ -26,6 +26,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price, get_currency
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText, get_prompt_places
+from ensemble_notebook.domain.kernel_limits import cap_budget, kernel_limits
 from ensemble_notebook.domain.outputs.cost_estimate import ONCE, CostEstimate, Range, TaskEstimate, combine
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.delegation import AgentResolver
@@ -81,7 +82,7 @@ def estimate(
     currency = currency or get_currency(ensemble.cost)
     resolved = AgentResolver(values).resolve_graph(graph)
     estimator = _Estimator(ensemble, resolved, values, at, items, replies, currency)
-    budget = ensemble.budget
+    budget, _ = cap_budget(ensemble.budget, kernel_limits.cell_budget)
     return CostEstimate(
         tasks=tuple(estimator.tasks()),
         currency=currency,
@@ -120,7 +121,7 @@ def estimate_calls(
     likely = min(USUAL_REPLY if reply is None else max(reply, 1), _estimate_reply(model).high)
     share = _AgentShare(model, rates, size, ONCE, is_sure=True, reply=likely)
     task = estimator._add_shares(name, role, [share]).times(Range(count, count))
-    budget = ensemble.budget
+    budget, _ = cap_budget(ensemble.budget, kernel_limits.cell_budget)
     return CostEstimate(
         tasks=(task,),
         currency=estimator.currency,

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.agent import Agent, get_core_llm
 from ensemble_notebook.domain.definitions.definition import list_given
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
-from ensemble_notebook.domain.definitions.limits import CostConfiguration, get_currency
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, get_currency
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import protect_environment
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
@@ -88,9 +88,23 @@ def _describe_currency(what: str, given: str, currency: str) -> str:
 
 def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """The models that `max_cost` rules out because nobody knows their price; those of ensembles inside, too."""
-    if _needs_prices(ensemble):
-        for place, owner, field, fault in _find_price_faults(graph, get_currency(ensemble.cost)):
-            yield Problem(f"{place}: {fault}", owner, field) if place else Problem(fault, ensemble, "budget")
+    yield from _find_price_problems(ensemble, graph, ensemble.budget)
+
+
+def find_kernel_price_problems(
+    ensemble: EnsembleDefinition, graph: Graph, budgets: Iterable[Budget]
+) -> Iterator[Problem]:
+    """The models that a budget of the kernel rules out likewise."""
+    held = next((each for each in budgets if _needs_prices(each)), None)
+    if held is not None and not _needs_prices(ensemble.budget):  # else its own has said so
+        yield from _find_price_problems(ensemble, graph, held)
+
+
+def _find_price_problems(ensemble: EnsembleDefinition, graph: Graph, budget: Budget | None) -> Iterator[Problem]:
+    if budget is not None and _needs_prices(budget):
+        for place, owner, field, fault in _find_price_faults(graph, get_currency(ensemble.cost), budget.set_by):
+            field = field or ("llm" if budget.set_by else "budget")
+            yield Problem(f"{place}: {fault}" if place else fault, owner or ensemble, field)
 
 
 def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Scorer]) -> Iterator[Problem]:
@@ -101,17 +115,18 @@ def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Sc
         if cost is not None and cost.currency != currency:
             what = f"The cost of the judge {scorer.shown}"
             yield Problem(_describe_currency(what, cost.currency, currency), ensemble, "cost")
-        elif scorer.judge is not None and _needs_prices(ensemble):
+        elif scorer.judge is not None and _needs_prices(ensemble.budget):
             faults = _find_price_faults(check_ensemble(scorer.judge)[0], currency)
             yield from (Problem(f"The judge {scorer.shown}: {fault}", ensemble, "budget") for *_, fault in faults)
 
 
-def _needs_prices(ensemble: EnsembleDefinition) -> bool:
-    budget = ensemble.budget
+def _needs_prices(budget: Budget | None) -> bool:
     return budget is not None and budget.max_cost is not None and not budget.allow_unknown_cost
 
 
-def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task | Agent | None, str, str]]:
+def _find_price_faults(
+    graph: Graph, currency: str, set_by: str = ""
+) -> Iterator[tuple[str, Task | Agent | None, str, str]]:
     """Why prices of models are unknown, and what to do.
 
     For one in an ensemble inside with the place, owner and field of the outermost, else with none.
@@ -124,7 +139,7 @@ def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task 
                 sample, provider=model.provider, model=model.name, at=at, rates=rates, currency=currency
             )
             if price is None:
-                yield "", None, "", describe_unknown_price(model.name, model.provider)
+                yield "", None, "", describe_unknown_price(model.name, model.provider, set_by)
     found: list[tuple[str, Task | Agent, str, Any]] = [
         (f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble) for node in graph.all_tasks
     ]
@@ -134,7 +149,7 @@ def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task 
         found += [(f"The tool {tool.name!r}", holder, "tools", inner) for tool, inner in inside if inner is not None]
     for place, owner, field, inner in found:
         if inner is not None:
-            for *_, fault in _find_price_faults(check_ensemble(inner)[0], currency):
+            for *_, fault in _find_price_faults(check_ensemble(inner)[0], currency, set_by):
                 yield place, owner, field, fault
 
 

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts, place_texts
 from ensemble_notebook.domain.definitions.tool import human_input, is_reviewed, list_told_names
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
+from ensemble_notebook.domain.kernel_limits import cap_budget, kernel_limits
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.delegation import (
@@ -46,9 +47,15 @@ from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.listeners import wants_tokens
 from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
+from ensemble_notebook.ensemble.kernel_budgets import find_kernel_budgets
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.read_inputs import check_sourced, has_sourced, list_taken
-from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
+from ensemble_notebook.ensemble.run_checks import (
+    check_runnable,
+    check_textless,
+    find_kernel_price_problems,
+    warn_of_tracing,
+)
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
     SHARED_FIELDS,
@@ -240,6 +247,10 @@ class PreparedEnsemble:
         self._keeps_tasks = is_remembered and not is_textless and not is_replay
         if setting.reuse and not is_replay and not self._keeps_tasks:
             raise ValidationError(_REUSES_NO_TEXT if is_textless else _REUSES_NO_RUN)
+        # A recording spends nothing, and what is inside a run, or a row of a map, is held with it.
+        self._is_held = parent is None and not setting.is_row and not is_replay
+        if self._is_held and (problems := [*find_kernel_price_problems(ensemble, self.graph, kernel_limits.budgets)]):
+            raise ValidationError(problems)
         self._streams = (
             setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True)
         )
@@ -347,19 +358,24 @@ class PreparedEnsemble:
             from ensemble_notebook.memory.vector_store_memory import to_memory
 
             memory = InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
+        around = find_kernel_budgets() if self._is_held else ()
+        budget, warning = cap_budget(shared.budget, around[-1] if around and kernel_limits.cell_budget else None)
         return replace(
             shared,
             plan=plan,
             bare_plan=self.bare_plan if is_plan_shared and not items else None,
             items=items,
             inputs=values,
-            warnings=(*shared.warnings, *cut_warnings),
+            warnings=(*shared.warnings, *cut_warnings, *filter(None, [warning])),
             memory=memory,
             review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler or person,
             person=person if setting.is_row else setting.review_handler or person,
             revision=find_inner_revision(),
             texts=place_texts(ensemble.texts, written),
             attachments=attachments,
+            budget=budget,
+            budgets_around=around,
+            rate_limits=(kernel_limits.class_rate_limit,) if self._is_held and kernel_limits.class_rate_limit else (),
             complete=self._complete if self._is_prompted or has_sourced(values) else None,
         )
 

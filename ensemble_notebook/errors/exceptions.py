@@ -331,9 +331,11 @@ class RateLimitTimeoutError(EnsembleError, TimeoutError):
     def __init__(self, rate_limit: Any, wait_timeout: float) -> None:
         self.rate_limit = rate_limit
         self.wait_timeout = wait_timeout
+        set_by = getattr(rate_limit, "set_by", "")
         super().__init__(
             f"No place within {wait_timeout:g} s under {rate_limit!r}. "
-            f"Raise its wait_timeout or its requests, or run fewer tasks side by side."
+            + (f"It is set by {set_by}: run" if set_by else "Raise its wait_timeout or its requests, or run")
+            + " fewer tasks side by side."
         )
 
 

@@ -36,6 +36,9 @@ class RateLimit(Definition):
         wait_timeout: seconds or `timedelta`; a request that would have to wait longer fails with
             `RateLimitTimeoutError`.
 
+    Attributes:
+        set_by: who sets it for all runs of a kernel (E142); empty for one of your own.
+
     Raises:
         ValidationError: a field has a wrong value.
     """
@@ -43,6 +46,7 @@ class RateLimit(Definition):
     requests: int = field(kw_only=False)
     period: Converted[float, float | timedelta] = field(kw_only=False)
     wait_timeout: Converted[float, float | timedelta] = converted(default=30.0)
+    set_by: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         """Check the numbers; durations become seconds."""
@@ -85,6 +89,7 @@ class Budget(Definition):
     Attributes:
         is_shared: whether all runs that hold this object spend from one account; see `shared`.
         limits: the limits that are set, by field name.
+        set_by: who sets it for all runs of a kernel (E142); empty for one of your own.
         remaining: what is left of each limit. Unless the budget is shared, that is all of it: each run starts anew.
 
     Raises:
@@ -97,6 +102,7 @@ class Budget(Definition):
     warn_at: float = 0.8
     allow_unknown_cost: bool = False
     is_shared: bool = field(default=False, init=False)
+    set_by: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         """Check each limit; the cost becomes an exact decimal."""
@@ -122,6 +128,7 @@ class Budget(Definition):
         """
         budget = replace(self)
         budget._set("is_shared", True)
+        budget._set("set_by", self.set_by)
         return budget
 
     def __repr__(self) -> str:

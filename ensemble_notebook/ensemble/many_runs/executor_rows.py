@@ -17,6 +17,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.memory import is_vector_store
+from ensemble_notebook.domain.kernel_limits import name_setter
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
@@ -376,17 +377,18 @@ def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> t
     for account in accounts:
         for name in account.budget.limits:
             if low.get_amount(name) > (left := account.get_remaining(name)):
-                raise BudgetExceededError(
-                    f"The next row takes at least {low.get_amount(name):,} of {name}, and {left:,} is left.",
-                    budget=account.budget,
-                    limit=name,
-                )
+                message = f"The next row takes at least {low.get_amount(name):,} of {name}, and {left:,} is left."
+                set_by = account.budget.set_by
+                shortfall = f"{left:,} of {name} is left; {name_setter(set_by)}" if set_by else ""
+                message += f" T{name_setter(set_by)[1:]}." if set_by else ""
+                raise BudgetExceededError(message, budget=account.budget, limit=name, shortfall=shortfall)
             most[name] = min(most[name], left if name == "max_cost" else int(left))
             names.add(name)
     amount = Spending(cost=most["max_cost"], tokens=most["max_tokens"], llm_calls=most["max_llm_calls"])
     # A limit must be above 0, so an amount of 0 becomes one so small that no request fits.
     limits = {name: max(most[name], least) for name, least in _LEAST.items() if name in names}
-    allows_unknown = any(each.budget.allow_unknown_cost for each in accounts)
+    priced = [each.budget for each in accounts if each.budget.max_cost is not None]
+    allows_unknown = all(each.allow_unknown_cost for each in priced)
     return amount, Budget(**limits, warn_at=1, allow_unknown_cost=allows_unknown)
 
 

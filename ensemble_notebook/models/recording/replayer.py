@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
+from ensemble_notebook.domain.kernel_limits import kernel_limits
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE
@@ -249,7 +250,7 @@ class ReplaySource:
     """A `ChatSource` that answers from a recording.
 
     Args:
-        path: of the file; ``~`` is the home folder.
+        path: of the file; ``~`` is the home folder. What is not there may be in the folder of the class (C122).
         pace: how much of the recorded time each answer takes: 0 for none, 1 for as long as it was.
         runs_tools: whether tools are run, in place of giving their recorded answers; done in any case where the file is
             of a version that has none.
@@ -259,7 +260,7 @@ class ReplaySource:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0, runs_tools: bool = False) -> None:
-        self._answers = RecordedAnswers(Path(path).expanduser().absolute())
+        self._answers = RecordedAnswers(kernel_limits.find_recording(path))
         self._is_live = runs_tools
         self._runs_tools = runs_tools or not self._answers.has_tool_answers
         self._pace = pace

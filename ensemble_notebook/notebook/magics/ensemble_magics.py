@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Any as Any_
 from traitlets import Bool, Enum, Float, TraitError, Unicode, observe, validate
 
 from ensemble_notebook.cell.reading.mistakes import CellError, in_cell_words
@@ -27,9 +28,11 @@ from ensemble_notebook.cell.reading.options import (
 )
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import TimelineView
+from ensemble_notebook.domain.kernel_limits import ASK, kernel_limits
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, summarize_error
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.notebook.live.frontend import find_notebook, write_text
+from ensemble_notebook.notebook.magics.kernel_settings import HERE, LIMITS, find_setter, find_variable, read_limit
 from ensemble_notebook.notebook.magics.line_commands import run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
@@ -93,7 +96,71 @@ class EnsembleMagics(Magics):
         "its prices; where nobody can be asked, it is refused. None: it never asks.",
     ).tag(config=True)
 
+    cell_budget = Any_(
+        None,
+        help="The most that a cell may spend, such as '$0.50, 20k tokens'; its own budget above that is capped. This "
+        "and the five below hold for all runs of a kernel. Who is to hold them for others sets them in a file of "
+        "configuration or by the variable ENSEMBLE_NOTEBOOK_CELL_BUDGET, and so on: notebooks can't change them then.",
+    ).tag(config=True)
+    kernel_budget = Any_(None, help="The most that all cells of a kernel may spend together.").tag(config=True)
+    day_budget = Any_(
+        None,
+        help="The most that all kernels with this store may spend on a day; the kernel's, where the store is off.",
+    ).tag(config=True)
+    allowed_models = Any_(
+        None, help="The models that may be asked, such as ['local', 'openai:gpt-4.1-*']; None: all. Scripts always may."
+    ).tag(config=True)
+    class_rate_limit = Any_(None, help="How often models may be asked by a kernel, such as '60/min'.").tag(config=True)
+    recordings = Any_(None, help="The folder where --replay looks for what is not in the folder of the notebook.").tag(
+        config=True
+    )
+
     _warm_up: WarmUp | None = None
+    _setters: Mapping[str, str] | None = None
+    """Who has set what before the extension was loaded; None until then."""
+    _limits: dict[str, Any]
+    """The limits that hold, by their names, as they were given."""
+
+    def take_limits(self) -> None:
+        """Read what files of configuration and the environment say, once, when the extension is loaded.
+
+        Raises:
+            ValidationError: a value can't be read; names who has set it.
+        """
+        setters, self._limits = {}, {}
+        for name in ("llm", *LIMITS):
+            variable = find_variable(name)
+            if variable is not None:
+                setters[name], value = variable
+                setattr(self, name, value)
+            elif getattr(self, name) is not None:
+                setters[name] = find_setter(name)
+        for name in LIMITS:
+            value = getattr(self, name)
+            made = None if value is None else read_limit(name, value, setters[name])
+            kernel_limits.put(name, made)
+            self._limits[name] = value
+        self._setters = setters
+
+    @validate(*LIMITS)
+    def _check_limit(self, proposal: Mapping[str, Any]) -> Any:
+        """Take a limit that a notebook sets for itself; one that was set for it stays."""
+        if self._setters is None:
+            return proposal["value"]
+        name, value = proposal["trait"].name, proposal["value"]
+        if value == self._limits.get(name):  # `%config` of another trait sets all anew
+            return value
+        if name in self._setters:
+            raise TraitError(
+                f"EnsembleMagics.{name} is set by {self._setters[name]}, and can't be changed here: {ASK}."
+            )
+        try:
+            made = None if value is None else read_limit(name, value, f"{HERE}.{name}")
+        except ValidationError as error:
+            raise TraitError(str(error)) from None
+        kernel_limits.put(name, made)
+        self._limits[name] = value
+        return value
 
     def begin_warm_up(self) -> None:
         """Begin it, unless it is switched off."""
@@ -232,6 +299,7 @@ class EnsembleMagics(Magics):
             self._names,
             overrides=options.overrides,
             default_llm=self.llm,
+            default_by=(self._setters or {}).get("llm", "EnsembleMagics.llm"),
             needs_inputs=needs_inputs and not (options.is_dry_run or options.is_definition),
             is_dry_run=options.is_dry_run,
             continue_from=options.continue_from,

@@ -13,6 +13,7 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import cell_magic
 
+from ensemble_notebook.domain.kernel_limits import kernel_limits
 from ensemble_notebook.notebook.magics.ensemble_magics import EnsembleMagics
 from ensemble_notebook.notebook.magics.line_commands import complete_line
 
@@ -26,8 +27,15 @@ _QUESTION: Final = re.compile(r"^(\s*)%ensemble +([a-z]+) *\?+[ \t]*$", re.MULTI
 def load(shell: InteractiveShell) -> None:
     """Add ``%%ensemble`` and ``%ensemble``; a second time changes nothing."""
     if not _find_loaded(shell):
-        magics = EnsembleMagics(shell)
+        try:
+            magics = EnsembleMagics(shell)
+            magics.take_limits()
+        except BaseException:  # IPython lists it before it has read its configuration
+            shell.configurables[:] = [each for each in shell.configurables if not isinstance(each, EnsembleMagics)]
+            raise
         shell.register_magics(magics)
+        shell.events.register("pre_run_cell", begin_cell)
+        shell.events.register("post_run_cell", end_cell)
         magics.begin_warm_up()
         shell.input_transformers_cleanup.insert(0, keep_body)
         shell.input_transformers_cleanup.append(ask_for_help)
@@ -37,6 +45,16 @@ def load(shell: InteractiveShell) -> None:
             from ensemble_notebook.notebook.live.page_channel import begin_page_channels
 
             begin_page_channels(shell)
+
+
+def begin_cell(_: object = None) -> None:
+    """A cell begins: all that it begins has one budget, where the class sets one (E142)."""
+    kernel_limits.begin_cell()
+
+
+def end_cell(_: object = None) -> None:
+    """The cell is over."""
+    kernel_limits.end_cell()
 
 
 def keep_body(lines: list[str]) -> list[str]:
@@ -81,7 +99,9 @@ def unload(shell: InteractiveShell) -> None:
     end_help(shell)
     configurables: list[Any] = shell.configurables
     transformers = shell.input_transformers_cleanup
-    ours = {each.__qualname__ for each in (keep_body, ask_for_help)}
+    ours = {each.__qualname__ for each in (keep_body, ask_for_help, begin_cell, end_cell)}
+    for callbacks in shell.events.callbacks.values():
+        callbacks[:] = [each for each in callbacks if getattr(each, "__qualname__", "") not in ours]
     transformers[:] = [each for each in transformers if getattr(each, "__qualname__", "") not in ours]
     shell.strdispatchers["complete_command"].strs.pop(_LINE_MAGIC, None)
     for magics in _find_loaded(shell):

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -40,6 +41,7 @@ from ensemble_notebook.trace.store.store_reader import (
     read_results,
     read_run,
     read_runs,
+    read_runs_elsewhere,
     read_scores,
     read_summaries,
     summarize_trace,
@@ -135,6 +137,10 @@ class RunStore:
     def list_runs(self, limit: int | None = None) -> list[RememberedRun]:
         """The runs, newest first; all of them, or so many."""
         return self._read(lambda connection: list(read_runs(connection, limit)), [])
+
+    def list_runs_elsewhere(self, since: datetime) -> list[RememberedRun]:
+        """The runs of other processes that began at this time or later."""
+        return self._read(lambda connection: read_runs_elsewhere(connection, since), [])
 
     def find_run(self, word: str) -> RememberedRun:
         """The run that a person means: by its place from the end (``-1``), its id, its name, or a beginning of its id.

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,13 +15,20 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, Sp
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
-from ensemble_notebook.domain.value_text import parse_instant
+from ensemble_notebook.domain.value_text import format_instant, parse_instant
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult, is_alive
+from ensemble_notebook.trace.store.run_facts import (
+    RememberedRun,
+    RunFacts,
+    RunSummary,
+    StoredResult,
+    describe_owner,
+    is_alive,
+)
 from ensemble_notebook.trace.store.run_rows import decode_event_piece, decode_piece
 from ensemble_notebook.trace.store.store_file import describe_fault, open_file
 
@@ -54,6 +62,16 @@ def read_runs(connection: sqlite3.Connection, limit: int | None = None) -> Itera
             yield _read_run(row)
         except SIGNS_OF_DAMAGE:
             continue
+
+
+def read_runs_elsewhere(connection: sqlite3.Connection, since: datetime) -> list[RememberedRun]:
+    """The runs of other processes that began at this time or later; what can't be read is left out."""
+    found = []
+    earliest = format_instant(since).removesuffix("Z")  # as a text before all of this second
+    for row in connection.execute(f"{_RUN} WHERE started_at >= ? AND owner != ?", (earliest, describe_owner())):
+        with suppress(*SIGNS_OF_DAMAGE):
+            found.append(_read_run(row))
+    return found
 
 
 def read_run(connection: sqlite3.Connection, run_id: str) -> RememberedRun | None:
