@@ -47,6 +47,7 @@ register_view("diff_timeline", "ensemble_notebook.notebook.live.timeline_widget:
 register_view("output", "ensemble_notebook.notebook.live.run_display:make_shown_output")
 register_view("trace", "ensemble_notebook.notebook.picture.static_picture:make_trace_bundle")
 register_view("page", "ensemble_notebook.notebook.picture.run_page:make_page")
+register_view("class_page", "ensemble_notebook.notebook.picture.class_page:make_class_page")
 register_view("map_page", "ensemble_notebook.notebook.picture.run_page:make_map_page")
 register_view("svg", "ensemble_notebook.notebook.picture.svg_picture:draw_svg")
 register_view("row_selection", "ensemble_notebook.notebook.live.timeline_widget:make_row_selection")

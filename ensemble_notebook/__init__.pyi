@@ -179,6 +179,8 @@ from .models.langchain.scripted_model import ToolUse as ToolUse
 from .trace.analysis.run_diff import RunDiff as RunDiff
 from .trace.analysis.transcript import Transcript as Transcript
 from .trace.analysis.what_if import Prediction as Prediction
+from .trace.class_runs import ClassRuns as ClassRuns
+from .trace.class_runs import load_class as load_class
 from .trace.execution_trace import ExecutionTrace as ExecutionTrace
 from .trace.exporters import JsonTraceExporter as JsonTraceExporter
 from .trace.task_traces import DelegationTrace as DelegationTrace

@@ -98,6 +98,13 @@ def _make_parser() -> argparse.ArgumentParser:
     trace.add_argument("-o", "--out", type=Path, metavar="FILE", help=out)
     trace.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
 
+    runs = commands.add_parser("class", help="write one page of what a class has done, a folder for each student")
+    runs.add_argument("folders", nargs="+", metavar="RUNS/*", help="folders with *.trace.json files, or a run store")
+    runs.add_argument(
+        "-o", "--out", type=Path, default=Path("class.html"), metavar="FILE", help="where it goes (class.html); or .csv"
+    )
+    runs.add_argument("--texts", action="store_true", help="with texts of errors, and reasons of checks")
+
     enable = commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%"))
     for command in (enable, commands.add_parser("disable", help="take back what enable did")):
         place = command.add_mutually_exclusive_group()
@@ -185,6 +192,8 @@ def _act(arguments: argparse.Namespace) -> bool | None:
             validate_file(arguments)
         case "trace":
             open_trace(arguments.file, arguments.out, opens=arguments.opens)
+        case "class":
+            _write_class(arguments)
         case "models":
             _show_models(arguments)
         case "schema":
@@ -212,6 +221,17 @@ def _show_models(arguments: argparse.Namespace) -> None:
 
     for offer in describe_models():
         print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
+
+
+def _write_class(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.cell_files import check_place
+    from ensemble_notebook.trace.class_runs import load_class
+
+    check_place("-o", arguments.out)
+    found = load_class(arguments.folders, texts=arguments.texts)
+    for problem in found.problems:
+        print(problem, file=sys.stderr)
+    print(found.save(arguments.out))
 
 
 def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:

@@ -47,7 +47,7 @@ addEventListener("beforeprint", () => {
   for (const each of document.querySelectorAll("details:not([open])")) each.open = true;
 });
 """
-_STYLE: Final = """
+STYLE: Final = """
 :root { color-scheme: light dark; }
 body { margin: 0 auto; padding: 16px 24px 48px; max-width: 1600px; font: 15px/1.5 system-ui, sans-serif; }
 body { background: #fff; color: #1d2026; overflow-wrap: anywhere; }
@@ -167,7 +167,7 @@ def _make_page(trace: ExecutionTrace, made: MapResult | EnsembleOutput | None) -
     return _PAGE.format(
         policy=_POLICY.format(digest),
         title=escape(remove_control_characters(report.title)),
-        style=_STYLE + (_STATIC / "timeline.css").read_text(encoding="utf-8"),
+        style=STYLE + (_STATIC / "timeline.css").read_text(encoding="utf-8"),
         before=report.before,
         picture=render_chart_html(chart, messages.get_task_outputs(), "trace.task({}).output"),
         after=report.after,
