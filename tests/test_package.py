@@ -44,8 +44,8 @@ CARRIED = (
 PUBLIC_NAMES = """
 AbsentObjectError Agent AgentExecutionError AgentTool Agreement Attachment AttachmentAdded Budget
 BudgetExceededError BudgetWarning CaptureMode
-ChatMessage CircularDependencyError Comparison Condition ConstraintViolationError CostConfiguration CostEstimate
-DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult
+ChatMessage CircularDependencyError ClassRuns Comparison Condition ConstraintViolationError CostConfiguration
+CostEstimate DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult
 DelegationPriority DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble
 EnsembleError EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure
 FallbackFailedError ForkPlan Gate GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError
@@ -66,7 +66,7 @@ TaskExecutionError TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotRe
 TaskSkipped TaskStarted TaskTrace TokenUsage Tool ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError
 ToolOutcome ToolResult ToolUse TraceFormatError Transcript TurnEnded TurnStarted ValidationError VectorStoreMemory
 WaitEnded WaitStarted Warned Watch Workflow __version__ auto_review config console_review human_input leave_pending
-load_traces mcp_tools scorers store watch
+load_class load_traces mcp_tools scorers store watch
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -177,7 +177,10 @@ class ClassRuns:
         return table.to_frame(self.runs)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file: ``.html`` is one page for the teacher, ``.csv`` the frame.
+        """Write it to a file.
+
+        Args:
+            path: one that ends in ``.html`` is one page for the teacher, one in ``.csv`` the frame.
 
         Raises:
             ValidationError: the name has another ending.

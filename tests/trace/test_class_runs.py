@@ -8,80 +8,19 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
-from ensemble_notebook import (
-    CostConfiguration,
-    Ensemble,
-    EnsembleOutput,
-    ScriptedChatModel,
-    Task,
-    TaskExecutionError,
-    ValidationError,
-    config,
-    load_class,
-)
+from ensemble_notebook import ValidationError, load_class, load_traces
 from ensemble_notebook.cli.main import main
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from tests.support.store import wait_for_store
-
-RATES = CostConfiguration(input_rate="0.001", output_rate="0.002")
-
-
-def break_down(task: object) -> str:
-    raise ValueError("the oven of Anna is cold")
-
-
-def work(name: str = "lesson 1", *, fails: bool = False) -> EnsembleOutput:
-    task = Task.of("Say a", name="say", handler=break_down) if fails else Task.of("Say a", name="say")
-    try:
-        return Ensemble(name=name, tasks=[task], llm=ScriptedChatModel(default="done"), cost=RATES).run()
-    except TaskExecutionError as error:
-        return error.output
-
-
-def check(output: EnsembleOutput, **held: bool) -> Any:
-    """The trace with what a check leaves in it."""
-    scores = [
-        ScoreRecord(
-            name=f"check.{name}('x')",
-            kind=ScoreKind.CODE,
-            scored_at=datetime.now(UTC),
-            run_id=output.run_id,
-            value=float(passed),
-            passed=passed,
-            reason=None if passed else "delete was called by Ben's agent",
-        )
-        for name, passed in held.items()
-    ]
-    return output.trace._with_scores(scores)
+from tests.support.class_runs import REASON, SECRET, fill_class, work
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A class: one who is done, one who fails, one without a run, one with a damaged file, one with a store."""
-    anna, ben, carl, dora, elif_ = (tmp_path / "RUNS" / name for name in ("anna", "ben", "carl", "dora", "elif"))
-    for each in (anna, ben, carl, dora, elif_):
-        each.mkdir(parents=True)
-    work(fails=True).trace.save(anna / "1.trace.json")
-    work(fails=True).trace.save(anna / "2.trace.json")
-    check(work(), called=True, matches=True).save(anna / "3.trace.json")
-    check(work("lesson 2"), called=False, matches=True).save(anna / "sub" / "4.trace.json.gz")
-    work(fails=True).trace.save(ben / "1.trace.json")
-    (dora / "1.trace.json").write_text((anna / "3.trace.json").read_text()[:4000])
-    check(work(), called=True, matches=False).save(dora / "2.trace.json")
-    config.store = elif_ / "runs.db"
-    try:
-        work()
-        work("lesson 2")
-        wait_for_store()
-    finally:
-        config.store = None
-    (tmp_path / "RUNS" / "names.txt").write_text("anna, ben")
-    return tmp_path / "RUNS"
+    return fill_class(tmp_path / "RUNS")
 
 
 def test_each_students_last_run_of_each_exercise_is_a_row(runs: Path) -> None:
@@ -119,10 +58,10 @@ def test_texts_are_shown_where_they_are_asked_for_alone(runs: Path, tmp_path: Pa
     silent, full = (load_class(runs / "*", texts=texts) for texts in (False, True))
     assert not {"mistake_text", "error_text"} & {*silent.frame.columns}
     row = full.frame.set_index(["student", "exercise"]).loc[("ben", "lesson 1")]
-    assert "the oven of Anna is cold" in row["mistake_text"]
-    assert "the oven of Anna is cold" in row["error_text"]
+    assert SECRET in row["mistake_text"]
+    assert SECRET in row["error_text"]
     pages = [each.save(tmp_path / f"{at}.html").read_text() for at, each in enumerate((silent, full))]
-    for text in ("the oven of Anna is cold", "delete was called by Ben"):
+    for text in (SECRET, REASON[:23]):
         assert [text in page for page in pages] == [False, True]
 
 
@@ -134,8 +73,6 @@ def test_the_same_run_in_two_folders_is_one_run_that_both_have(runs: Path) -> No
 
 
 def test_a_file_and_a_store_with_the_same_run_count_it_once_with_its_checks(runs: Path) -> None:
-    from ensemble_notebook import load_traces
-
     frames = load_traces(runs / "elif" / "runs.db")
     trace = frames._load_trace(frames.runs.index[0])
     record = ScoreRecord(
@@ -191,5 +128,5 @@ def test_the_command_writes_the_page_and_says_what_it_could_not_read(runs: Path,
     assert "dora/1.trace.json can't be read" in said.err
     assert "<h1>Class: lesson 1, lesson 2</h1>" in out.read_text()
     assert main(["class", *folders, "--texts", "-o", str(tmp_path / "class.csv")]) == 0
-    assert "the oven of Anna is cold" in (tmp_path / "class.csv").read_text()
+    assert SECRET in (tmp_path / "class.csv").read_text()
     assert main(["class", str(tmp_path / "nobody")]) == 2

@@ -55,7 +55,7 @@ _HEADS: Final = (
     "most frequent error",
     "runs",
     "cost",
-    "of all",
+    "cost of all",
 )
 
 
@@ -135,9 +135,9 @@ def _write_overview(found: ClassRuns) -> html.Html:
         "exercise",
         "students",
         "all checks hold",
-        "first mistake of most",
+        "most frequent first mistake",
         "most frequent error",
-        "runs each",
+        "runs (median)",
         "cost",
     )
     return section("How the class did", scrolled("How the class did", cards(heads, lines, is_short=False), kind="wide"))
