@@ -111,19 +111,24 @@ class Cell:
             return None
 
     def list_refusals(self, *, is_map: bool = False) -> list[str]:
-        """Why its budget would have a run refused: the models whose price nobody knows (E36).
+        """Why its budget or the kernel's would have a run refused: models without a known price (E36), or not allowed.
 
         Args:
             is_map: whether it runs for rows, of which the judges are paid from the budget, too.
         """
-        from ensemble_notebook.ensemble.run_checks import find_judge_price_problems, find_price_problems
+        from ensemble_notebook.domain.kernel_limits import kernel_limits
+        from ensemble_notebook.ensemble import run_checks
 
-        problems = [*find_price_problems(self.definition, self.graph)]
+        problems = [
+            *run_checks.find_price_problems(self.definition, self.graph),
+            *run_checks.find_kernel_price_problems(self.definition, self.graph, kernel_limits.budgets),
+            *run_checks.find_forbidden_models(self.definition, self.graph),
+        ]
         if is_map and self.scorers is not None:
             from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 
             scorers = MapSettings(score=self.scorers.score).scorers
-            problems += find_judge_price_problems(self.definition, scorers)
+            problems += run_checks.find_judge_price_problems(self.definition, scorers)
         return [to_cell_words(each.message) for each in problems]
 
     def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:

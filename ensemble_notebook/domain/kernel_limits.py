@@ -63,7 +63,7 @@ class KernelLimits:
     allowed_models: AllowedModels | None = None
     recordings: Path | None = None
     _of_cell: Budget | None = field(default=None, init=False)
-    _of_day: tuple[date, Budget] | None = field(default=None, init=False)
+    _of_days: dict[date, Budget] = field(default_factory=dict, init=False)
 
     @property
     def budgets(self) -> tuple[Budget, ...]:
@@ -77,12 +77,13 @@ class KernelLimits:
         if before is not None and repr(before).removesuffix(".shared()") == repr(value) and not isinstance(value, Path):
             return
         setattr(self, name, value.shared() if name == "kernel_budget" and value is not None else value)
-        self._of_day = None if name == "day_budget" else self._of_day
+        if name == "day_budget":
+            self._of_days.clear()
 
     def clear(self) -> None:
         """Limit nothing."""
         for each in fields(self):
-            setattr(self, each.name, None)
+            setattr(self, each.name, {} if each.name == "_of_days" else None)
 
     def find_recording(self, path: str | os.PathLike[str]) -> Path:
         """The file that a path of a recording means: from the present folder, else in that of the class."""
@@ -109,9 +110,7 @@ class KernelLimits:
         """The budget of a day, the same for all its runs."""
         if self.day_budget is None:
             return None
-        if self._of_day is None or self._of_day[0] != today:
-            self._of_day = today, self.day_budget.shared()
-        return self._of_day[1]
+        return self._of_days.setdefault(today, self.day_budget.shared())  # runs may begin on several threads
 
 
 kernel_limits: Final = KernelLimits()

@@ -9,6 +9,7 @@ from typing import Any
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent, get_core_llm
+from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.definition import list_given
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
@@ -28,7 +29,7 @@ from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.models.langchain.tracing import find_tracing_variable
-from ensemble_notebook.models.model_kinds import identify_model
+from ensemble_notebook.models.model_kinds import check_allowed, identify_model
 from ensemble_notebook.trace.folding.prices import calculate_price
 
 
@@ -88,7 +89,7 @@ def _describe_currency(what: str, given: str, currency: str) -> str:
 
 def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """The models that `max_cost` rules out because nobody knows their price; those of ensembles inside, too."""
-    yield from _find_price_problems(ensemble, graph, ensemble.budget)
+    yield from _find_price_problems(ensemble, graph, ensemble.budget, get_currency(ensemble.cost))
 
 
 def find_kernel_price_problems(
@@ -96,13 +97,24 @@ def find_kernel_price_problems(
 ) -> Iterator[Problem]:
     """The models that a budget of the kernel rules out likewise."""
     held = next((each for each in budgets if _needs_prices(each)), None)
-    if held is not None and not _needs_prices(ensemble.budget):  # else its own has said so
-        yield from _find_price_problems(ensemble, graph, held)
+    if held is not None and not any(find_price_problems(ensemble, graph)):  # else its own has said so
+        yield from _find_price_problems(ensemble, graph, held, DOLLARS)
 
 
-def _find_price_problems(ensemble: EnsembleDefinition, graph: Graph, budget: Budget | None) -> Iterator[Problem]:
+def find_forbidden_models(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """The models that are not allowed in this kernel, for who asks before anything is opened."""
+    for llm, _ in _list_priced(graph):
+        try:
+            check_allowed(llm)
+        except ValidationError as error:
+            yield from (Problem(each.message, ensemble, "llm") for each in error.problems)
+
+
+def _find_price_problems(
+    ensemble: EnsembleDefinition, graph: Graph, budget: Budget | None, currency: str
+) -> Iterator[Problem]:
     if budget is not None and _needs_prices(budget):
-        for place, owner, field, fault in _find_price_faults(graph, get_currency(ensemble.cost), budget.set_by):
+        for place, owner, field, fault in _find_price_faults(graph, currency, budget.set_by):
             field = field or ("llm" if budget.set_by else "budget")
             yield Problem(f"{place}: {fault}" if place else fault, owner or ensemble, field)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.limits import COST, find_rates
+from ensemble_notebook.domain.kernel_limits import kernel_limits
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.models.local_spec import LocalSpec
@@ -97,6 +98,27 @@ def identify_model(llm: Any) -> ModelIdentity:
     core = langchain_model.find_core_model(llm)
     name, provider = langchain_model.find_model_name(core), langchain_model.find_provider(core)
     return ModelIdentity(name, provider, langchain_model.find_max_tokens(llm))
+
+
+def check_allowed(llm: Any) -> None:
+    """Check that a model object or spec may be asked in this kernel (E142); scripts always may.
+
+    Raises:
+        ValidationError: it may not, or the spec names no model.
+    """
+    if (allowed := kernel_limits.allowed_models) is None:
+        return
+    if isinstance(llm, str | Mapping):
+        spec = parse_spec(llm)
+        is_script, name = isinstance(spec, ScriptedSpec), spec.text
+    else:
+        from ensemble_notebook.models.langchain import langchain_model
+
+        core = langchain_model.find_core_model(llm)
+        provider = langchain_model.find_provider(core) or type(core).__name__
+        is_script, name = langchain_model.is_scripted(core), f"{provider}:{langchain_model.find_model_name(core)}"
+    if not is_script and (fault := allowed.find_fault(name)):
+        raise make_spec_error(fault)
 
 
 def to_recorded_name(llm: Any) -> str:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
-from ensemble_notebook.domain.kernel_limits import kernel_limits
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.connection_places import PlacesOfModel, connection_places
 from ensemble_notebook.models.langchain.langchain_model import (
@@ -33,13 +32,12 @@ from ensemble_notebook.models.langchain.langchain_model import (
 )
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort, has_listeners_here, keeps_replies
 from ensemble_notebook.models.langchain.provider_clients import ProviderClients, has_known_clients
-from ensemble_notebook.models.model_kinds import parse_spec
+from ensemble_notebook.models.model_kinds import check_allowed, parse_spec
 from ensemble_notebook.models.model_spec import (
     MadeModel,
     ModelParameters,
     Notice,
     ServedModel,
-    make_spec_error,
     read_parameters,
 )
 from ensemble_notebook.models.openai.connections import (
@@ -48,7 +46,6 @@ from ensemble_notebook.models.openai.connections import (
     ConnectionsByLoop,
     make_http_client,
 )
-from ensemble_notebook.models.scripted_spec import ScriptedSpec
 
 
 class ModelSource:
@@ -86,19 +83,11 @@ class ModelSource:
             ValidationError: the spec is none, its key variable is not set, or its file is not there; or it is none of
                 those that are allowed in this kernel.
         """
-        allowed = kernel_limits.allowed_models
+        check_allowed(llm)
         if isinstance(llm, str | Mapping):
-            spec = parse_spec(llm)
-            if allowed is not None and not isinstance(spec, ScriptedSpec) and (fault := allowed.find_fault(spec.text)):
-                raise make_spec_error(fault)
-            spec.check()
-            return
-        core = find_core_model(llm)
-        if allowed is not None and not is_scripted(core):
-            name = f"{find_provider(core) or type(core).__name__}:{find_model_name(core)}"
-            if fault := allowed.find_fault(name):
-                raise make_spec_error(fault)
-        protect_secrets(core)
+            parse_spec(llm).check()
+        else:
+            protect_secrets(find_core_model(llm))
 
     async def prepare(self, llm: Any, notice: Notice) -> ChatPort:
         """Make the port of a model object or spec for the running loop; see `ChatSource.prepare`."""

@@ -62,6 +62,11 @@ def team(count: int = 1, llm: Any = None, **fields: Any) -> Ensemble:
     return Ensemble(tasks=tasks, llm=model, workflow="sequential", **fields)
 
 
+def asks_inside() -> Task:
+    """A task whose function runs a team."""
+    return Task.of("Ask", handler=lambda _: team(1).run().raw)
+
+
 def reasons(output: EnsembleOutput) -> str:
     return " ".join(each.reason for each in output.skipped)
 
@@ -134,6 +139,8 @@ def test_judges_nested_ensembles_forks_reruns_and_conversations_count():
     assert spent(lambda: team(1).map([{"x": 1}], score=judge)) == 2
     assert spent(lambda: team(1).run(continue_from=output)) == 1
     llm_span = next(each for each in output.trace.spans if each.kind == "llm")
+    assert spent(lambda: output.rerun(llm_span, llm=ScriptedChatModel(default="other"))) == 1
+    assert spent(lambda: Ensemble(tasks=[asks_inside()]).run()) == 1
     assert spent(lambda: output.fork(llm_span, llm=ScriptedChatModel(default="other"))) >= 1
 
 
@@ -195,6 +202,9 @@ def test_money_is_refused_for_a_model_without_a_price_before_anything_runs(serve
     limit("day_budget", max_cost=1)
     with pytest.raises(ValidationError, match=re.escape(FILE)):
         team(1, llm=llm).run()
+    euros = CostConfiguration(input_rate="0.000001", output_rate="0.000002", currency="EUR")
+    with pytest.raises(ValidationError, match=re.escape(FILE)):
+        team(1, llm=llm, cost=euros).run()
     assert team(1, llm=llm, cost=RATES).run().status is RunStatus.COMPLETED
     assert len(server.requests) == 1
 

@@ -167,3 +167,14 @@ def test_e142_a_default_model_that_is_none_is_named_with_who_has_set_it(ip, monk
     ip.run_line_magic("load_ext", "ensemble_notebook")
     result = ip.run_cell("%%ensemble\ntasks: [Say a]\n")
     assert "ENSEMBLE_NOTEBOOK_LLM" in str(result.error_in_exec)
+
+
+def test_e142_a_dry_run_says_that_a_model_would_be_refused(ip, monkeypatch, capsys):
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_ALLOWED_MODELS", "local")
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_CELL_BUDGET", "$1")
+    ip.run_line_magic("load_ext", "ensemble_notebook")
+    ip.run_cell("%%ensemble --dry-run\nllm: openai:nobody@http://127.0.0.1:9/v1\ntasks: [Say a]\n")
+    told = capsys.readouterr().out
+    assert "It would be refused: " in told
+    assert "ENSEMBLE_NOTEBOOK_ALLOWED_MODELS allows local" in told
+    assert "the budget that ENSEMBLE_NOTEBOOK_CELL_BUDGET sets can't be held" in told

@@ -72,6 +72,14 @@ def test_the_same_run_in_two_folders_is_one_run_that_both_have(runs: Path) -> No
     assert frame.loc[("anna", "lesson 1"), "also_in"] == ("carl",)
 
 
+def test_a_run_that_many_have_names_some_of_them(runs: Path, tmp_path: Path) -> None:
+    for name in ("f", "g", "h", "i", "j"):
+        (runs / name).mkdir()
+        (runs / name / "1.trace.json").write_bytes((runs / "anna" / "3.trace.json").read_bytes())
+    page = load_class(runs / "*").save(tmp_path / "class.html").read_text()
+    assert "(the same run as f, g, h, 2 more)" in page
+
+
 def test_a_file_and_a_store_with_the_same_run_count_it_once_with_its_checks(runs: Path) -> None:
     frames = load_traces(runs / "elif" / "runs.db")
     trace = frames._load_trace(frames.runs.index[0])

@@ -24,6 +24,7 @@ from ensemble_notebook.notebook.picture.run_page import STYLE
 if TYPE_CHECKING:
     from ensemble_notebook.trace.class_runs import ClassRuns, ExerciseRun
 
+MOST_NAMED: Final = 3
 MOST_SHOWN: Final = 400
 """Characters of a text that stand in a cell of a table."""
 
@@ -161,7 +162,8 @@ def _write_exercise(name: str, runs: Sequence[ExerciseRun], found: ClassRuns, la
 
 def _write_run(run: ExerciseRun, last_day: date, *, has_texts: bool) -> Iterator[html.Html | str]:
     trace, checks = run.trace, run.checks
-    yield html.join(run.student, *[html.faint(f" (the same run as {', '.join(run.also_in)})")] * bool(run.also_in))
+    others = [*run.also_in[:MOST_NAMED], *([f"{len(run.also_in) - MOST_NAMED} more"] * (len(run.also_in) > MOST_NAMED))]
+    yield html.join(run.student, html.faint(f" (the same run as {', '.join(others)})" if others else ""))
     if checks:
         yield (_PASSED if run.passed == len(checks) else _FAILED)(f"{run.passed} of {len(checks)}")
     else:
