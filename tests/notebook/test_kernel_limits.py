@@ -106,12 +106,14 @@ def test_c122_a_notebook_can_not_change_what_is_set_for_it_and_can_set_the_rest(
     assert told in caplog.text
     with pytest.raises(TraitError, match="can't be changed here"):
         magics.kernel_budget = "9 calls"
+    with pytest.raises(TraitError, match="can't be changed here"):
+        magics.kernel_budget = None
     assert kernel_limits.kernel_budget.limits == {"max_llm_calls": 2}
     ip.run_line_magic("config", "EnsembleMagics.cell_budget = '1 call'")
     assert kernel_limits.cell_budget.set_by == "%config EnsembleMagics.cell_budget"
     ip.run_line_magic("config", "EnsembleMagics.cell_budget = '2 cows'")
     assert "%config EnsembleMagics.cell_budget: 'cows' can't be limited" in caplog.text
-    ip.run_line_magic("config", "EnsembleMagics.cell_budget = None")
+    magics.cell_budget = None
     assert kernel_limits.cell_budget is None
 
 

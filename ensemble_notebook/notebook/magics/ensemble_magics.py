@@ -15,8 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Any as Any_
-from traitlets import Bool, Enum, Float, TraitError, Unicode, observe, validate
+from traitlets import Bool, Enum, Float, TraitError, TraitType, Unicode, observe, validate
 
 from ensemble_notebook.cell.reading.mistakes import CellError, in_cell_words
 from ensemble_notebook.cell.reading.options import (
@@ -53,6 +52,10 @@ if TYPE_CHECKING:
 
 _FILE: Final = re.compile(r"\s*(-.*\s)?--file[\s=]")
 """The line of ``%ensemble`` that runs a cell in a file."""
+
+
+class _Limit(TraitType[Any, Any]):
+    """Any value. None is shown to the check, too: that of traitlets' `Any` is not."""
 
 
 @magics_class
@@ -96,24 +99,26 @@ class EnsembleMagics(Magics):
         "its prices; where nobody can be asked, it is refused. None: it never asks.",
     ).tag(config=True)
 
-    cell_budget = Any_(
+    cell_budget = _Limit(
         None,
         help="The most that a cell may spend, such as '$0.50, 20k tokens'; its own budget above that is capped. This "
         "and the five below hold for all runs of a kernel. Who is to hold them for others sets them in a file of "
         "configuration or by the variable ENSEMBLE_NOTEBOOK_CELL_BUDGET, and so on: notebooks can't change them then.",
     ).tag(config=True)
-    kernel_budget = Any_(None, help="The most that all cells of a kernel may spend together.").tag(config=True)
-    day_budget = Any_(
+    kernel_budget = _Limit(None, help="The most that all cells of a kernel may spend together.").tag(config=True)
+    day_budget = _Limit(
         None,
         help="The most that all kernels with this store may spend on a day; the kernel's, where the store is off.",
     ).tag(config=True)
-    allowed_models = Any_(
+    allowed_models = _Limit(
         None, help="The models that may be asked, such as ['local', 'openai:gpt-4.1-*']; None: all. Scripts always may."
     ).tag(config=True)
-    class_rate_limit = Any_(None, help="How often models may be asked by a kernel, such as '60/min'.").tag(config=True)
-    recordings = Any_(None, help="The folder where --replay looks for what is not in the folder of the notebook.").tag(
+    class_rate_limit = _Limit(None, help="How often models may be asked by a kernel, such as '60/min'.").tag(
         config=True
     )
+    recordings = _Limit(
+        None, help="The folder where --replay looks for what is not in the folder of the notebook."
+    ).tag(config=True)
 
     _warm_up: WarmUp | None = None
     _setters: Mapping[str, str] | None = None
