@@ -26,6 +26,8 @@ def find_kernel_budgets(now: datetime | None = None) -> tuple[Budget, ...]:
     Args:
         now: the local time of the kernel; None: that of the system.
     """
+    if not kernel_limits.budgets:
+        return ()
     now = now or datetime.now(UTC).astimezone()
     day = kernel_limits.find_day_budget(now.date())
     if day is not None:
