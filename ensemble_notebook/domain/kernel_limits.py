@@ -73,8 +73,7 @@ class KernelLimits:
 
     def put(self, name: str, value: Any) -> None:
         """Set a limit. What was set so before stays as it is, so that what is spent of it is not forgotten."""
-        before = getattr(self, name)
-        if before is not None and repr(before).removesuffix(".shared()") == repr(value) and not isinstance(value, Path):
+        if _is_same(getattr(self, name), value):
             return
         setattr(self, name, value.shared() if name == "kernel_budget" and value is not None else value)
         if name == "day_budget":
@@ -111,6 +110,14 @@ class KernelLimits:
         if self.day_budget is None:
             return None
         return self._of_days.setdefault(today, self.day_budget.shared())  # runs may begin on several threads
+
+
+def _is_same(before: Any, value: Any) -> bool:
+    """Whether two limits are given alike; each budget and rate limit is equal to itself alone."""
+    if not isinstance(before, Budget | RateLimit) or type(before) is not type(value):
+        return False
+    given = [each.name for each in fields(before) if each.init]
+    return all(getattr(before, name) == getattr(value, name) for name in given)
 
 
 kernel_limits: Final = KernelLimits()

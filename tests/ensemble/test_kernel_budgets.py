@@ -262,3 +262,5 @@ def test_the_same_limit_set_again_does_not_forget_what_was_spent():
     team(1).run()
     limit("kernel_budget", max_llm_calls=1)
     assert team(1).run().status is RunStatus.BUDGET_EXCEEDED
+    limit("kernel_budget", max_llm_calls=1, allow_unknown_cost=True)
+    assert team(1).run().status is RunStatus.COMPLETED
