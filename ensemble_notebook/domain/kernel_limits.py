@@ -140,6 +140,8 @@ def cap_budget(own: Budget | None, most: Budget | None) -> tuple[Budget | None, 
         return own, ""
     given, left = describe_limits(own, above), describe_limits(most, above)
     warning = f"The budget of {given} is capped at {left}, by {most.set_by}."
+    if above.keys() == own.limits.keys() and not own.is_shared:  # nothing of it is left that could hold a run
+        return most, warning
     changes: dict[str, Any] = above
     return (own if own.is_shared else replace(own, **changes)), warning
 

@@ -99,7 +99,10 @@ def test_an_own_budget_above_it_is_capped_and_a_warning_says_by_whom():
     (warning,) = [each for each in output.warnings if "capped" in each]
     assert warning == "The budget of 5 calls is capped at 1 call, by ENSEMBLE_NOTEBOOK_CELL_BUDGET."
     assert output.status is RunStatus.BUDGET_EXCEEDED
-    assert output.trace._fold.budget.limits == {"max_llm_calls": 1}
+    assert output.trace._fold.budget.limits == {"max_llm_calls": 1, "max_tokens": 50_000}
+    assert len([each for each in output.warnings if "running low" in each]) == 1
+    mixed = team(2, budget=Budget(max_llm_calls=5, max_tokens=40_000)).run()
+    assert mixed.trace._fold.budget.limits == {"max_llm_calls": 1, "max_tokens": 40_000}
     below = team(2, budget=Budget(max_llm_calls=1)).run()
     assert not [each for each in below.warnings if "capped" in each]
 
