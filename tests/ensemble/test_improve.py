@@ -23,6 +23,7 @@ from ensemble_notebook import (
     Score,
     ScriptedChatModel,
     Task,
+    TaskInput,
     TaskOutput,
     TaskReused,
     ValidationError,
@@ -246,6 +247,16 @@ def test_v69_a_budget_that_is_used_up_ends_the_search_and_leaves_the_verdict(bud
     assert len(result.comparison.rows) == 20
     assert result.metrics.cost <= 0.03 or not budget.startswith("$")
     assert result.metrics.llm_call_count <= 200 or "calls" not in budget
+
+
+def test_v69_held_out_rows_that_take_nothing_are_asked_when_nothing_is_left() -> None:
+    def answer(given: TaskInput) -> str:
+        return "yes" if "rule" in given.description or given.inputs["number"] % 2 else "no"
+
+    team = Ensemble(tasks=[Task.of("Answer {ticket}", name="label", handler=answer)])
+    result = improve(team, budget="3 calls", score=lambda output: output.raw == "yes")
+    assert result.metrics.llm_call_count <= 3
+    assert result.is_confirmed
 
 
 def test_v69_a_row_that_failed_for_no_fault_of_the_texts_is_tried_once_more_and_then_left_out() -> None:

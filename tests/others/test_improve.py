@@ -1,4 +1,4 @@
-"""Searches for better texts by gepa, of which 80 rows are shown to it and 100 are held out: what these confirm.
+"""Searches for better texts by gepa, of which 45 rows are shown to it and 100 are held out: what these confirm.
 
 A row passes or not by a luck of its own; every text draws the luck of a fifth of the rows anew. What is confirmed where
 no text is better, and where one rewriting in four gives a text that passes 0.15 more often.
@@ -15,7 +15,7 @@ import pytest
 
 from ensemble_notebook import Ensemble, ScriptedChatModel, Task, TaskInput
 
-SHOWN: Final = 80
+SHOWN: Final = 45
 HELD_OUT: Final = 100
 PASSES: Final = 0.6
 REDRAWN: Final = 0.2
@@ -57,7 +57,7 @@ def search(seed: int, gain: float) -> tuple[bool, int]:
         [{"row": number} for number in range(SHOWN + HELD_OUT)],
         score=lambda output: output.raw == "yes",
         change="task.answer.description",
-        budget="20 calls",
+        budget="12 calls",
         held_out=HELD_OUT,
         seed=seed,
         llm=make_rewriter(seed),

@@ -145,7 +145,7 @@ class TriedRows:
         self, texts: Texts, places: Sequence[int], known: dict[int, TriedRow], name: str, reserved: Spending
     ) -> None:
         budget = self._account.find_rest(reserved)
-        if budget is None:
+        if budget is None and not self._is_free():
             raise SearchOver("the budget is used up")
         if find_parent_run() is None:  # a map that began now would belong to nobody, and nobody could stop it
             raise RunInterrupted("stopped")
@@ -169,6 +169,12 @@ class TriedRows:
                 known[place] = row_tried
         if is_cut:
             raise SearchOver("the budget is used up")
+
+    def _is_free(self) -> bool:
+        """Whether rows take nothing of what the budget limits, as those of handlers."""
+        charged = [each for each, count in self._charges.values() if count]
+        limits = self._account.budget.limits
+        return bool(charged) and all(each.get_amount(name) == 0 for each in charged for name in limits)
 
     def _make_row(self, place: int, row: RowResult, run: ScoredRun) -> TriedRow:
         outputs = {} if row.output is None else {each.name: each.raw[:_LONGEST] for each in row.output.task_outputs}
