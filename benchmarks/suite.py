@@ -33,6 +33,7 @@ MEASUREMENTS: Final = (
     "conversation",
     "reuse",
     "forks",
+    "improve",
     "board",
     "chain",
     "fan",

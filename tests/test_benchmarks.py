@@ -59,6 +59,8 @@ ROWS = [
     "its requests",
     "its first request, after the press",
     "the same of a stored run",
+    "paid calls to the same score, 4 tasks",
+    "paid calls to the same score, 1 task",
     "Run key to the rows of 20 runs, wall",
     "two chains of 20/200 ms and a join, wall",
     "4 calls of 50 ms and a join, wall",
