@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +24,7 @@ from ensemble_notebook import (
     Budget,
     CostConfiguration,
     Ensemble,
+    EnsembleError,
     EnsembleOutput,
     RateLimit,
     RateLimitTimeoutError,
@@ -37,6 +39,7 @@ from ensemble_notebook.ensemble.kernel_budgets import find_kernel_budgets
 from ensemble_notebook.trace.timeline.run_sentence import describe_run
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.store import wait_for_store
+from tests.support.tickets import make_rewriter, make_rows, make_team, right
 
 FILE = "kernel_budget in /etc/ipython/ipython_config.py"
 RATES = CostConfiguration(input_rate="0.000001", output_rate="0.000002")
@@ -145,6 +148,18 @@ def test_judges_nested_ensembles_forks_reruns_and_conversations_count():
     assert spent(lambda: output.rerun(llm_span, llm=ScriptedChatModel(default="other"))) == 1
     assert spent(lambda: Ensemble(tasks=[asks_inside()]).run()) == 1
     assert spent(lambda: output.fork(llm_span, llm=ScriptedChatModel(default="other"))) >= 1
+
+
+def test_a_search_for_better_texts_counts_and_ends_where_the_budget_of_the_class_does() -> None:
+    limit("kernel_budget", max_llm_calls=60)
+    account = kernel_limits.kernel_budget
+    searched = make_team(lambda rules: 1.0 if rules else 0.3)
+    with suppress(EnsembleError):
+        searched.improve(
+            make_rows(45), score=right, change="task.label.description", budget="$5", llm=make_rewriter(), seed=1
+        )
+    assert account is not None
+    assert account.remaining == {"max_llm_calls": 0}
 
 
 def test_rows_on_an_executor_spend_from_the_budget_of_the_class(server: OpenAIServer, llm: str):
