@@ -92,7 +92,7 @@ class Improving:
         self.notes: list[str] = []
         self.comparison: Comparison | None = None
         self.left_out = 0
-        self.verdict_end = "since it was stopped before the held-out rows were asked"
+        self.verdict_end = "since it ended before the held-out rows were asked"
         self.fault: EnsembleError | None = None
         self.run_id = uuid.uuid4().hex[:12]
 

@@ -157,7 +157,7 @@ def describe_verdict(end: SearchEnd) -> str:
     base, best = end.candidates[0], end.best
     rows = pluralize(end.searched, "row")
     if base.score is None:
-        return "No verdict: what was there did not run on all rows of the search"
+        return f"No verdict, {end.verdict_end}"
     if len(end.candidates) == 1 and not end.verdict_end:
         return f"Nothing was rewritten: {end.end}"
     if end.verdict_end:
