@@ -6,6 +6,7 @@ DuckDB sees no store and no file: what a statement names is decoded into Arrow a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from decimal import Decimal
 from importlib.util import find_spec
@@ -33,6 +34,8 @@ _SHUT: Final = {
     "temp_directory": "",
 }
 """No files, no network, no extensions, and no variables of Python, from the first moment on."""
+_LOOK_S: Final = 0.1
+"""How often it is looked whether somebody has interrupted."""
 _DAY_NS: Final = 86_400_000_000_000
 
 
@@ -78,14 +81,10 @@ def sql(query: str) -> pd.DataFrame:
                 table = _read_rows(parts) if name == "rows" else _read_table(parts, name, wanted)
                 connection.register(name, table)
                 schemas[name] = table.schema if name == "rows" else schemas[name]
-            return _make_frame(connection.sql(query).to_arrow_table())
+            return _make_frame(_answer(connection, query))
         except duckdb.Error as error:
             known = [column for name in named for column in schemas[name].names]
             raise ValidationError(statement.explain(_shorten(error), known)) from error
-        except RuntimeError as error:  # as which DuckDB tells of Ctrl+C
-            if "interrupted" in str(error):
-                raise KeyboardInterrupt from error
-            raise
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -125,6 +124,21 @@ def _read_table(parts: Mapping[str, RunTables], name: str, schema: pa.Schema) ->
 def _read_rows(parts: Mapping[str, RunTables]) -> pa.Table:
     """The rows of all maps, with a column for each input, output and score."""
     return frame_to_arrow(JoinedFrames(parts).rows, TABLES["rows"])
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
+    """What DuckDB answers, in a thread: of an interrupt of the one in which it works it sometimes hears nothing."""
+    with ThreadPoolExecutor(1) as threads:
+        future = threads.submit(lambda: connection.sql(query).to_arrow_table())
+        try:
+            while not future.done():
+                wait([future], _LOOK_S)
+        except KeyboardInterrupt:
+            while not future.done():
+                connection.interrupt()
+                wait([future], _LOOK_S)
+            raise
+        return future.result()
 
 
 def _shorten(error: Exception) -> str:
