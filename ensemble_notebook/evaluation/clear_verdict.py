@@ -6,12 +6,9 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.planning.map_design import UntilClear
 from ensemble_notebook.errors import ValidationError, did_you_mean
-from ensemble_notebook.evaluation.confidence_sequences import follow_mean, measure_p
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, SHARES, Failed, Question, ScoredRun, ask, list_scores
 
 
@@ -23,6 +20,8 @@ def order_rows(rows: Sequence[str], seed: int, seen: Container[str] = ()) -> lis
         seed: of the order.
         seen: those that an earlier map has run, which come first.
     """
+    import numpy as np
+
     drawn = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
     return sorted(drawn, key=lambda row: row not in seen)
 
@@ -204,6 +203,8 @@ class ClearVerdict:
 
     def _is_clear(self, name: str, question: Question) -> bool:
         """Whether the rows so far show a difference; beside a stored map, whether it is no worse, or is."""
+        from ensemble_notebook.evaluation.confidence_sequences import follow_mean, measure_p
+
         values, level = self._differences[name], self._asked.share_level(len(self._others))
         bounds = question.difference_bounds
         if self._stored is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunKind, RunStatus, SpanStatus
@@ -29,7 +29,6 @@ from ensemble_notebook.ensemble.run_settings import takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.ensemble.stored_definition import read_definition
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed, group_by_run
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
@@ -40,6 +39,9 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.store.run_filter import Moment, RunFilter
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
+
+if TYPE_CHECKING:
+    from ensemble_notebook.evaluation.score_history import ScoreHistory
 
 _NO_CODE: Final = "It was loaded from a trace, which does not have what ran: use the ensemble itself."
 _EXIT: Final = {
@@ -133,6 +135,8 @@ class LoadedRuns(Scorable, JoinedFrames):
         Raises:
             ValidationError: no map has such a score, or it is of several kinds.
         """
+        from ensemble_notebook.evaluation.score_history import make_score_history
+
         return make_score_history(self, score, is_, failed)
 
     def _find_trace(self, run_id: str) -> ExecutionTrace | None:
