@@ -175,6 +175,15 @@ def test_declaring_an_ensemble_loads_nothing_heavy():
     assert LOADED_AT_FIRST_USE & set(loaded.stdout.split()) == set()
 
 
+def test_t126_reading_traces_imports_nothing_that_has_to_be_compiled():
+    compiled = {"pandas", "numpy", "pydantic_core", "msgspec", "pyarrow", "psutil", "jsonschema_rs", "xllamacpp"}
+    script = "import sys; from ensemble_notebook import load_traces; print(*sys.modules)"
+    loaded = run(sys.executable, "-c", script, cwd=ROOT)
+    assert loaded.returncode == 0, loaded.stdout
+    assert "ensemble_notebook.trace.loading" in loaded.stdout
+    assert compiled & set(loaded.stdout.split()) == set()
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_is_longer_than_800_lines(source):
     assert len(source.read_text().splitlines()) <= 800, "Does it hold one idea? Then say so in a note of the module."
