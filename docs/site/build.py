@@ -45,6 +45,7 @@ def make_pages(folder: Path) -> None:
         shutil.copy(ROOT / "ensemble_notebook/static" / part, static)
     (folder / "lessons").mkdir()
     (static / "runs").mkdir()
+    (static / "first-run.html").write_text(write_first_run(static / "runs"))
     sources = [*(ROOT / "docs").glob("*.md"), *HERE.glob("*.md")]
     pages = {page.name for page in sources} - FOR_CONTRIBUTORS
     lessons = {path.name: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
@@ -89,8 +90,17 @@ def make_lesson(path: Path, runs: Path, pages: set[str]) -> nbformat.NotebookNod
     return lesson
 
 
-def wrap_run(name: str, picture: str) -> str:
-    return f'<div class="run" data-run="{escape(name)}">{picture}</div>'
+def wrap_run(name: str, picture: str, button: str = "") -> str:
+    return f'<div class="run" data-run="{escape(name)}">{button}{picture}</div>'
+
+
+def write_first_run(runs: Path) -> str:
+    """The run of the first page: a picture, which a click makes a timeline, so that the page is light."""
+    demo = nbformat.read(ROOT / "notebooks/00-demo.ipynb", as_version=4)
+    (cell,) = (cell for cell in demo.cells if cell.source.startswith("%ensemble demo report"))
+    (data,) = (output.data for output in cell.outputs if RUN in output.get("data", {}))
+    (runs / "first.json").write_text(json.dumps(data[RUN], separators=(",", ":")))
+    return wrap_run("first.json", data["text/html"], "<button data-explore>Explore this run</button>")
 
 
 # --- The reference ----------------------------------------------------------------------------------------------------

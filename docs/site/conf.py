@@ -13,6 +13,7 @@ html_title: Final = "ensemble-notebook"
 extensions: Final = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_copybutton"]
 html_theme: Final = "furo"
 html_static_path: Final = ["_static"]
+html_favicon: Final = "_static/icon.svg"
 html_css_files: Final = ["site.css"]
 html_js_files: Final = [("runs.js", {"type": "module"})]
 html_show_sphinx: Final = False

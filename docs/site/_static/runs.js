@@ -1,8 +1,12 @@
-// Makes an explorable timeline of each run in a page: when it comes into view, or, where `data-wait` says so, at a click.
+// Makes an explorable timeline of each run in a page: when it comes into view, or, where there is a button, at a click.
 const part = (name) => fetch(new URL(name, import.meta.url)).then((found) => found.text());
+const dress = () => new Promise((done) => {
+  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("timeline.css", import.meta.url), onload: done });
+  document.head.append(link);
+});
 let loaded;
-const load = () => (loaded ??= Promise.all([import("./timeline.js"), ...["details.js", "explorer.js", "views.js"].map(part)])
-  .then(([view, ...late]) => {
+const load = () => (loaded ??= Promise.all([import("./timeline.js"), dress(), ...["details.js", "explorer.js", "views.js"].map(part)])
+  .then(([view, , ...late]) => {
     view.keepLateTexts(...late);
     return view;
   }));
