@@ -17,7 +17,7 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo wheel test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
+.PHONY: help demo wheel site test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -57,6 +57,10 @@ check: ## What CI runs: formatting, lint, architecture, types, every test
 
 # Not among the tests of `check`: it fetches the newest versions of what others make, and takes minutes.
 FILES ?= tests/others
+site: $(INSTALLED) $(BUNDLE) ## Build the site of the documentation in build/site/html
+	$(BIN)/python -m pip install --quiet --group site
+	$(BIN)/python docs/site/build.py build/site
+
 test-others: $(INSTALLED) $(BUNDLE) ## Run us with hosts, frameworks and packages of others, and write docs/others.md
 	$(BIN)/python -m pytest $(FILES) --write-document
 

@@ -111,7 +111,11 @@ def write_keys() -> Iterator[str]:
     schema = json.loads((ROOT / "ensemble_notebook/ensemble-cell.schema.json").read_text())
     yield "# Keys\n\nEvery key of a cell, of the schema that editors read. [The cell language](cell.md) explains them by example.\n"
     for name, each in schema["$defs"].items():
-        properties = {key: value for key, value in each.get("properties", {}).items() if value is not True and "description" in value}
+        properties = {
+            key: value
+            for key, value in each.get("properties", {}).items()
+            if value is not True and "description" in value
+        }
         if properties:
             yield f"\n## {name.replace('_', ' ').capitalize()}\n\n| Key | Is | Default |\n|---|---|---|\n"
             yield from (write_row(key, value) for key, value in properties.items())
@@ -133,12 +137,16 @@ def ask(command: str) -> str:
     """What the program says of a command."""
     program = "from ensemble_notebook.cli.main import main; main()"
     asked = [sys.executable, "-c", program, command, "--help"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.replace("usage: -c", "usage: jupyter ensemble")
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.replace(
+        "usage: -c", "usage: jupyter ensemble"
+    )
 
 
 def write_api() -> str:
     """A page for each public name."""
-    names = "\n".join(f"   {name}" for name in sorted(ensemble_notebook.__all__, key=str.lower) if name != "__version__")
+    names = "\n".join(
+        f"   {name}" for name in sorted(ensemble_notebook.__all__, key=str.lower) if name != "__version__"
+    )
     return (
         "# Python\n\nEvery public name of the package, from its own docstrings.\n\n"
         f"```{{eval-rst}}\n.. currentmodule:: ensemble_notebook\n\n.. autosummary::\n   :toctree: api\n\n{names}\n```\n"

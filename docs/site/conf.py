@@ -10,7 +10,13 @@ from sphinx.application import Sphinx
 project: Final = "ensemble-notebook"
 author: Final = "the people who build it"
 html_title: Final = "ensemble-notebook"
-extensions: Final = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions: Final = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
 html_theme: Final = "furo"
 html_static_path: Final = ["_static"]
 html_favicon: Final = "_static/icon.svg"
