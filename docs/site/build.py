@@ -91,6 +91,7 @@ def make_lesson(path: Path, runs: Path, pages: set[str]) -> nbformat.NotebookNod
 
 
 def wrap_run(name: str, picture: str, button: str = "") -> str:
+    """The place of a run in a page."""
     return f'<div class="run" data-run="{escape(name)}">{button}{picture}</div>'
 
 
@@ -109,7 +110,7 @@ def write_first_run(runs: Path) -> str:
 def write_keys() -> Iterator[str]:
     """A table of the keys of each mapping of a cell, of the schema that editors read."""
     schema = json.loads((ROOT / "ensemble_notebook/ensemble-cell.schema.json").read_text())
-    yield "# Keys\n\nEvery key of a cell, of the schema that editors read. [The cell language](cell.md) explains them by example.\n"
+    yield "# Keys\n\nEvery key of a cell, of the schema that editors read. [The language](cell.md) has examples.\n"
     for name, each in schema["$defs"].items():
         properties = {
             key: value
@@ -122,12 +123,14 @@ def write_keys() -> Iterator[str]:
 
 
 def write_row(key: str, value: Mapping[str, Any]) -> str:
+    """The row of a key."""
     default = f"`{json.dumps(value['default'])}`" if value.get("default") not in (None, "") else ""
     told = value["description"].replace("|", "\\|").replace("{", "\\{").replace("*", "\\*")
     return f"| `{key}` | {told} | {default} |\n"
 
 
 def write_options() -> str:
+    """The help of the magic and of the program."""
     helps = ["run", "map", "demo", "validate", "trace", "models"]
     told = "".join(f"\n## jupyter ensemble {name}\n\n```text\n{ask(name)}```\n" for name in helps)
     return f"# Options\n\n## %%ensemble\n\n```text\n{format_option_help()}\n```\n{told}"
@@ -154,6 +157,7 @@ def write_api() -> str:
 
 
 def main(out: Path) -> int:
+    """Build all of it into a folder; a mistake on any page is an error."""
     pages = out / "pages"
     make_pages(pages)
     built = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", pages, out / "html"]

@@ -54,5 +54,6 @@ class CellLexer(YamlLexer):  # type: ignore[misc]
 
 
 def setup(app: Sphinx) -> None:
+    """Tell Sphinx how cells are coloured."""
     app.add_lexer("ensemble", CellLexer)
     app.add_lexer("cron", TextLexer)
