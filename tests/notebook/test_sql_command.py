@@ -35,7 +35,7 @@ def test_c115_o_binds_it_in_place_of_showing_it(kitchen, option):
     assert kitchen.names["rows"].n.tolist() == [1]
 
 
-@pytest.mark.parametrize("text", ["", "-o rows", "-o 2 select 1", "-o"])
+@pytest.mark.parametrize("text", ["", "-o rows", "-o 2 select 1", "-o", "-o class select 1", "--output y select 1"])
 def test_c115_what_is_not_typed_as_it_is_meant_is_told(kitchen, text):
     error = kitchen.error(f"%ensemble sql {text}")
     assert isinstance(error, ValidationError)

@@ -127,6 +127,7 @@ In a line of a notebook, `-o` binds the answer:
 A statement is one SELECT, which can read these tables and nothing else: no files, no network, no variables. Only the
 columns that it names are read from the store; a star reads all. Words are texts here, dicts JSON text
 (`inputs->>'topic'`), lists lists (`unnest(depends_on)`). An instant is UTC, and two of them can be subtracted.
+A join of two tables with the column `name` answers with `name` and `name_1`.
 """
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
@@ -168,7 +169,18 @@ def test_t121_an_error_shows_no_control_characters_and_no_secrets(store_path):
     with pytest.raises(ValidationError) as error:
         store.sql("select output::int from tasks")
     assert "\x1b" not in str(error.value)
-    assert "abcdefghijklmnop" not in str(error.value)
+    assert "abcdefghijklmnop" not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.usefixtures("store_path")
+@pytest.mark.parametrize(
+    "text, told",
+    [(None, "not NoneType"), (b"select 1", "not bytes"), ("select '\ud800'", r"character 9, '\ud800'")],
+)
+def test_t121_what_is_no_text_is_told(text, told):
+    with pytest.raises(ValidationError) as error:
+        store.sql(text)
+    assert told in str(error.value)
 
 
 def test_t121_store_that_is_off_says_so(monkeypatch):
@@ -352,11 +364,25 @@ def test_t122_values_have_the_types_of_frames(store_path):
     assert row["decimal_"] == 1.5
 
 
+def test_t122_what_no_type_of_frames_has_a_place_for_is_there_and_can_be_shown(store_path):
+    found = store.sql(
+        """select date '0001-01-01' as early, date '5000-01-01 (BC)' as old, date 'infinity' as never,
+        interval 400000 days as long, union_value(k := 1) as one_of"""
+    )
+    assert [str(dtype) for dtype in found.dtypes] == ["datetime64[s]"] * 3 + ["object"] * 2
+    assert found.one_of.tolist() == [1]
+    assert "-4999-01-01" in found.to_string()
+
+
 def test_t122_a_name_may_stand_twice(store_path):
     run()
     found = store.sql("select a.kind, b.kind from spans a, spans b where a.kind = 'run' and b.kind = 'task'")
-    assert found.columns.tolist() == ["kind", "kind"]
+    assert found.columns.tolist() == ["kind", "kind_1"]
     assert found.iloc[0].tolist() == ["run", "task"]
+    for names in ("1 a, 2 a, 3 a_1", "1 a, 2 a_1, 3 a", "1 a, 2 b"):  # each is there once
+        found = store.sql(f"select {names}")
+        assert sorted(found.to_dict("records")[0].values()) == sorted(range(1, found.shape[1] + 1))
+    assert store.sql("select 1 a, 2 a_1, 3 a").columns.tolist() == ["a", "a_1", "a_2"]
 
 
 def test_t122_times_are_told_in_utc_wherever_it_is(store_path):

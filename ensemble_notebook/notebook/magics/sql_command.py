@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.errors import ValidationError
@@ -27,7 +28,8 @@ def ask_runs(words: Sequence[str], shell: InteractiveShell) -> pd.DataFrame | No
     text = "".join(words)
     bound = _BOUND.fullmatch(text)
     name, query = (None, text) if bound is None else (bound[1] or "", bound[2] or "")
-    if not query or (name is not None and not name.isidentifier()):
+    is_bad = name is not None and (not name.isidentifier() or iskeyword(name))
+    if is_bad or not query or query.startswith("-"):  # a comment would hide all of the line
         raise ValidationError(
             f"%ensemble sql can't read {text!r}. It is %ensemble sql [-o NAME] SELECT ..., such as "
             "%ensemble sql SELECT name, count(*) FROM runs GROUP BY name."

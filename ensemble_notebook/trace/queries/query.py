@@ -5,11 +5,12 @@ DuckDB sees no store and no file: what a statement names is decoded into Arrow a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from decimal import Decimal
 from importlib.util import find_spec
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.errors import MissingPackageError, ValidationError
@@ -52,7 +53,8 @@ def sql(query: str) -> pd.DataFrame:
 
     Returns:
         The rows. Whole numbers are Int64, other numbers Float64, truths boolean, texts and words string, instants and
-        dates datetime64, intervals without months timedelta64, lists and records objects.
+        dates datetime64, intervals without months timedelta64, lists and records objects. A name that stands twice is
+        ``name`` and ``name_1``.
 
     Raises:
         ValidationError: it is no SELECT, names what is not there, or can't be carried out; says what and where.
@@ -66,8 +68,7 @@ def sql(query: str) -> pd.DataFrame:
     import pyarrow as pa
 
     with closing(connect()) as connection:
-        ((document,),) = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
-        statement = Statement(query, document)
+        statement = Statement(query, _parse(connection, query))
         schemas = {name: _make_schema(name) for name in TABLES}
         named = statement.list_columns({name: schema.names for name, schema in schemas.items()})
         try:
@@ -84,7 +85,7 @@ def sql(query: str) -> pd.DataFrame:
             return _make_frame(_answer(connection, query))
         except duckdb.Error as error:
             known = [column for name in named for column in schemas[name].names]
-            raise ValidationError(statement.explain(_shorten(error), known)) from error
+            raise ValidationError(statement.explain(_shorten(error), known)) from None  # whose text is not masked
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -95,6 +96,26 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _parse(connection: duckdb.DuckDBPyConnection, query: str) -> str:
+    """What DuckDB reads in a text, as JSON text.
+
+    Raises:
+        ValidationError: it is no text that can be written as UTF-8.
+    """
+    if not isinstance(query, str):
+        raise ValidationError(
+            f"store.sql takes one SELECT as a text, such as 'select name from runs', not {type(query).__name__}."
+        )
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise ValidationError(
+            f"SQL: its character {error.start + 1}, {query[error.start]!a}, is half of one. Leave it out."
+        ) from None
+    ((document,),) = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    return str(document)
 
 
 def _make_schema(name: str) -> pa.Schema:
@@ -163,13 +184,27 @@ def _make_frame(table: pa.Table) -> pd.DataFrame:
     }
     columns = [_simplify(each) for each in table.columns]
     numbers = [str(number) for number in range(len(columns))]  # a name may stand twice
-    frame: pd.DataFrame = pa.Table.from_arrays(columns, numbers).to_pandas(types_mapper=dtypes.get)
-    for number, each in zip(numbers, columns, strict=True):
-        if pa.types.is_nested(each.type) or pa.types.is_decimal(each.type):
-            values = each.to_pylist(maps_as_pydicts="lossy")
-            frame[number] = pd.Series([int(v) if isinstance(v, Decimal) else v for v in values], dtype=object)
-    frame.columns = pd.Index(table.column_names)
+    objects = {
+        number: each
+        for number, each in zip(numbers, columns, strict=True)
+        if pa.types.is_nested(each.type) or pa.types.is_decimal(each.type)
+    }
+    plain = [pa.nulls(len(each)) if number in objects else each for number, each in zip(numbers, columns, strict=True)]
+    frame: pd.DataFrame = pa.Table.from_arrays(plain, numbers).to_pandas(types_mapper=dtypes.get)
+    for number, each in objects.items():
+        values = each.to_pylist(maps_as_pydicts="lossy")
+        frame[number] = pd.Series([int(v) if isinstance(v, Decimal) else v for v in values], dtype=object)
+    frame.columns = pd.Index(_name_columns(table.column_names))
     return frame
+
+
+def _name_columns(names: Sequence[str]) -> list[str]:
+    """A name for each column: the second one of a name is ``name_1``, as in DuckDB's own frames."""
+    named: list[str] = []
+    for name in names:
+        choices = (f"{name}_{number}" if number else name for number in count())
+        named.append(next(each for each in choices if each not in named and (each == name or each not in names)))
+    return named
 
 
 def _simplify(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -182,7 +217,10 @@ def _simplify(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if any(each is not None and each.months for each in values):  # which have no length
             return column
         lengths = [None if each is None else each.days * _DAY_NS + each.nanoseconds for each in values]
-        return pa.chunked_array([lengths], pa.duration("ns"))
+        try:
+            return pa.chunked_array([lengths], pa.duration("ns"))
+        except OverflowError:
+            return column
     goal = kind
     if types.is_dictionary(kind):
         goal = kind.value_type
@@ -195,4 +233,4 @@ def _simplify(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(goal)
     except pa.ArrowInvalid:
-        return column
+        return column.cast(pa.timestamp("s")) if types.is_date(kind) else column
