@@ -303,7 +303,7 @@ def _mask(value: Any) -> Any:
     changes = {
         name: masked
         for name in _list_fields(type(value))
-        if (masked := _mask_field(before := getattr(value, name))) is not before
+        if type(before := getattr(value, name)) not in _TEXTLESS and (masked := _mask_field(before)) is not before
     }
     return replace(value, **changes) if changes else value
 

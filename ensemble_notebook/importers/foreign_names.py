@@ -7,8 +7,10 @@ first.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -116,9 +118,7 @@ _DETAILS: Final[Mapping[str, re.Pattern[str]]] = {
 _DESCRIPTION: Final = ("gen_ai.agent.description", "agent.description")
 _INPUT_MESSAGES: Final = ("gen_ai.input.messages", "pydantic_ai.all_messages", "all_messages_events")
 _OUTPUT_MESSAGES: Final = ("gen_ai.output.messages",)
-_PLACES: Final = re.compile(
-    r"^(?:message\.)?(role|content|name|tool_call_id|contents\.\d+\..*|tool_calls\.(\d+)\.(.+))$"
-)
+_CALL_PLACES: Final = re.compile(r"tool_calls\.(\d+)\.(.+)$")
 _ROLES: Final[Mapping[str, ChatRole]] = {
     "system": "system",
     "developer": "system",
@@ -300,24 +300,30 @@ class Reading:
         """The messages that a model was asked with, instructions first."""
         told = self.span.attributes
         instructions = list(_read_parts(told.get("gen_ai.system_instructions"), "system"))
-        given = self._messages(_INPUT_MESSAGES) or [
-            *_read_flat(told, "llm.input_messages."),
-            *_read_flat(told, "gen_ai.prompt."),
-            *_read_events(self.span, "prompt"),
-            *_read_spoken(told.get("langfuse.observation.input"), "user"),
-        ]
+        given = (
+            self._messages(_INPUT_MESSAGES)
+            or _read_flat(told, "llm.input_messages.")
+            or [
+                *_read_flat(told, "gen_ai.prompt."),
+                *_read_events(self.span, "prompt"),
+                *_read_spoken(told.get("langfuse.observation.input"), "user"),
+            ]
+        )
         return [*instructions, *given]
 
     @cached_property
     def said(self) -> Sequence[ChatMessage]:
         """The messages that a model has answered with."""
         told = self.span.attributes
-        return self._messages(_OUTPUT_MESSAGES) or [
-            *_read_flat(told, "llm.output_messages."),
-            *_read_flat(told, "gen_ai.completion."),
-            *_read_events(self.span, "choice"),
-            *_read_spoken(told.get("langfuse.observation.output"), "assistant"),
-        ]
+        return (
+            self._messages(_OUTPUT_MESSAGES)
+            or _read_flat(told, "llm.output_messages.")
+            or [
+                *_read_flat(told, "gen_ai.completion."),
+                *_read_events(self.span, "choice"),
+                *_read_spoken(told.get("langfuse.observation.output"), "assistant"),
+            ]
+        )
 
     @property
     def _is_embedding(self) -> bool:
@@ -369,10 +375,18 @@ def _to_count(given: Any) -> int | None:
 def _read_metadata(span: ForeignSpan) -> Mapping[str, Any]:
     """What LangChain's runs have as metadata, which OpenInference writes as JSON."""
     given = span.attributes.get("metadata")
-    if isinstance(given, str) and "lc_agent_name" in given:
-        with suppress(ValueError):
-            given = json.loads(given)
+    if isinstance(given, str):
+        return _parse_metadata(given) if "lc_agent_name" in given else {}
     return given if isinstance(given, Mapping) else {}
+
+
+@functools.lru_cache(maxsize=8)  # of one span it is asked for several times
+def _parse_metadata(text: str) -> Mapping[str, Any]:
+    with suppress(ValueError):
+        given = json.loads(text)
+        if isinstance(given, Mapping):
+            return given
+    return {}
 
 
 def _read_content(text: str | None) -> str:
@@ -489,30 +503,31 @@ def _read_call(given: Mapping[str, Any]) -> ToolCall:
     return ToolCall(id=_to_text(given.get("id")) or "", name=str(inside.get("name") or "tool"), arguments=arguments)
 
 
-def _read_flat(told: Attributes, prefix: str) -> Iterator[ChatMessage]:
+def _read_flat(told: Attributes, prefix: str) -> list[ChatMessage]:
     """Messages with a number and a path for each of their fields, as OpenInference and OpenLLMetry write them."""
-    found: dict[int, dict[str, Any]] = {}
+    found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for name, value in [each for each in told.items() if each[0].startswith(prefix)]:
         number, _, path = name[len(prefix) :].partition(".")
-        place = _PLACES.match(path)
-        if not number.isdigit() or place is None:
+        if not number.isdigit():
             continue
-        message = found.setdefault(int(number), {})
-        if place[2] is not None:
-            field = place[3].removeprefix("tool_call.").removeprefix("function.")
-            message.setdefault("calls", {}).setdefault(int(place[2]), {})[field] = value
-        elif place[1].startswith("contents."):
-            if place[1].endswith("text"):
-                message.setdefault("texts", []).append(str(value))
-        else:
-            message[place[1]] = value
+        path = path.removeprefix("message.")
+        if path in ("role", "content", "name", "tool_call_id"):
+            found[int(number)][path] = value
+        elif (call := _CALL_PLACES.match(path)) is not None:
+            field = call[2].removeprefix("tool_call.").removeprefix("function.")
+            found[int(number)].setdefault("calls", {}).setdefault(int(call[1]), {})[field] = value
+        elif path.startswith("contents."):
+            texts = found[int(number)].setdefault("texts", [])
+            texts += [str(value)] if path.endswith("text") else []
+    messages = []
     for _, message in sorted(found.items()):
         calls = [_read_call(each) for _, each in sorted(message.get("calls", {}).items())]
         content = message.get("content")
         texts = [*([_read_content_parts(content)] if content else []), *message.get("texts", ())]
         role = _ROLES.get(str(message.get("role") or "user").lower(), "user")
         answered = _read_answered(role, message)
-        yield ChatMessage(role=role, text="\n".join(texts), tool_calls=tuple(calls), **answered)
+        messages.append(ChatMessage(role=role, text="\n".join(texts), tool_calls=tuple(calls), **answered))
+    return messages
 
 
 def _read_content_parts(content: Any) -> str:
