@@ -49,7 +49,7 @@ def test_c118_a_map_gets_better_texts_and_says_of_each_candidate_what_it_came_to
     assert better.is_confirmed
     assert told.index("30 rows of the search, 15 held-out rows twice") < told.index("as it is: 0.")
     assert "Estimate without candidates: model calls" in told
-    assert "candidate 1 (task.label.description +'Mind rule " in told
+    assert "candidate 1 (+'Mind rule " in told
     assert " on all rows of the search, as it is 0." in told
     assert " of $0.200" in told
 

@@ -40,6 +40,8 @@ from ensemble_notebook.trace.store.run_store import RunStore
 
 _log = logging.getLogger("ensemble_notebook.run")
 
+BEFORE: Final = "before"
+"""What was there, in the comparison."""
 _NO_REUSE: Final = "no runs are remembered here, so what candidates have in common is paid for each of them"
 
 
@@ -223,7 +225,7 @@ class Improving:
         if not paired:
             self.verdict_end = f"since {ended or 'no held-out row has a score with both'}"
             return
-        sides = [(name, [side[each].run for each in paired]) for name, side in ((AS_IT_IS, before), (best.name, after))]
+        sides = [(name, [side[each].run for each in paired]) for name, side in ((BEFORE, before), (best.name, after))]
         pair = compare_sides(sides[0], sides[1], question, currency=self.account.currency)
         self.comparison = Comparison([pair])
         if ended:
@@ -326,7 +328,7 @@ class ImproveHandle:
             reuse="never",
         )
         one = ensemble._with_rows([task], error_strategy=ErrorStrategy.FAIL_FAST, concurrency=1)
-        return one.replace(name=f"improve {ensemble.name or 'ensemble'}", budget=self.work.budget)
+        return one.replace(name=f"improve {ensemble.name or self.work.settings.change[0]}", budget=self.work.budget)
 
     @property
     def run_id(self) -> str:

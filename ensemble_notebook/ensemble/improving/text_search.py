@@ -93,12 +93,13 @@ class Candidate:
             added = " ".join(" ".join(each.text for each in pieces if each.mark == "added").split())
             words = f" +{added[:_SHOWN_WORDS]!r}" if added else ""
             words += "..." if len(added) > _SHOWN_WORDS else ""
-        came = f"{self.status}, {self.reason}" if self.reason else self.status
+        came = f"{self.status} {self.reason}" if self.status == NOT_BETTER else f"{self.status}: {self.reason}"
         if self.first_score is not None and self.score is None:
             came += f" ({self.first_score:.2f}, its parent {self.parent_score or 0.0:.2f})"
         if self.score is not None:
             came = f"{self.score:.2f} on all rows of the search, {parent.name} {parent.score or 0.0:.2f}"
-        return f"{self.name} ({self.place}{words}): {came}; {self.spent}"
+        what = words.strip() if len(self.texts) == 1 and words else f"{self.place}{words}"
+        return f"{self.name} ({what}): {came}; {self.spent}"
 
     @property
     def text(self) -> str | None:
@@ -360,7 +361,7 @@ class TextSearch:
         """The last candidate was not better than its parent on its first rows."""
         last = self.candidates[-1]
         if last.status == UNFINISHED:
-            self._finish(last, NOT_BETTER, f"not better on its first {last.first_rows} rows")
+            self._finish(last, NOT_BETTER, f"on its first {last.first_rows} rows")
 
     def _is_over(self, _state: Any) -> bool:
         """Whether no further candidate is made."""

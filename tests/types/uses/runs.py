@@ -21,6 +21,7 @@ from ensemble_notebook import (
     ExecutionTrace,
     ExitReason,
     Failure,
+    Improvement,
     LlmCallCompleted,
     MapResult,
     Metrics,
@@ -116,6 +117,10 @@ assert_type(output.ensemble.name, str | None)
 assert_type(output.ensemble.replace(llm="local").run(topic="ebb"), EnsembleOutput)
 assert_type(team.map([{"topic": "tides"}], resume="-1", budget="$2"), MapResult)
 team.map([{"topic": "tides"}], budget=2)  # error: budget
+better = team.improve([{"topic": "tides"}], score=len, change="task.draft.description", budget="$2", held_out=0.3)
+assert_type(better, Improvement)
+assert_type(better.is_confirmed, bool)
+team.improve([{"topic": "tides"}], change=3)  # error: change
 assert_type([each.name for each in output], list[str])
 assert_type(len(output), int)
 output[0]  # error: str
