@@ -76,6 +76,42 @@ phases:
 """
 
 
+TICKETS: Final = """
+%load_ext ensemble_notebook
+import random, re
+from ensemble_notebook import Reply, ScriptedChatModel
+
+kinds = ["refund", "delivery", "login", "invoice"]
+tickets = [{"ticket": f"{kinds[n % 4]} trouble no. {n}", "expected": kinds[n % 4]} for n in range(120)]
+advice = ["Look at the first word.", "It is a refund, delivery, login or invoice.", "Write only the label."]
+advice += ["Be brief.", "Be kind.", "Think twice.", "Ask nobody.", "Take your time."]
+
+def label(messages):
+    text = str(messages[-1].content)
+    kind, number = re.search(r"Ticket: (\\w+) trouble no. (\\d+)", text).groups()
+    luck = random.Random(number).random()
+    return Reply(kind if luck < 0.5 + 0.15 * sum(each in text for each in advice[:3]) else "other", delay=0.1)
+
+def rewrite(messages):
+    asked = str(messages[-1].content)
+    old = asked.split("```")[1].strip()
+    new = [each for each in advice if each not in old]
+    return Reply(f"```\\n{old}\\n{random.Random(asked).choice(new or advice)}\\n```", delay=1.2)
+
+model, writer = ScriptedChatModel(default=label), ScriptedChatModel(default=rewrite)
+
+def right(output, expected):
+    return output.raw == expected
+"""
+LABELS: Final = """
+%%ensemble --map tickets --score right -o labelled --name labels
+llm: model
+cost: {input_rate: 0.000001, output_rate: 0.000004}
+tasks:
+  - {name: label, description: "Label this. Ticket: {ticket}"}
+"""
+SEARCH: Final = "%ensemble improve labelled --change task.label.description --llm writer --budget '$0.25' -o better"
+
 WIDTH: Final = 940
 # Of made-up runs: the name of the picture, its height, which state it shows, and what a person did before.
 PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
@@ -113,6 +149,7 @@ def main() -> None:
             draw_playhead(browser, theme)
             draw_columns(browser, theme)
             draw(lab, browser, theme)
+            draw_search(lab, browser, theme)
             film(lab, browser, theme)
         browser.close()
 
@@ -352,6 +389,26 @@ def draw(lab: Lab, browser: Browser, theme: str) -> None:
     notebook.wait_until_done(1)
     notebook.page.mouse.move(5, 5)
     notebook.timeline(1).screenshot(path=PICTURES / f"timeline-{theme}.png")
+    notebook.shut_down()
+    context.close()
+
+
+def draw_search(lab: Lab, browser: Browser, theme: str) -> None:
+    """Photograph a search for better texts: what its candidates come to while it goes on, and its verdict."""
+    lab.wear(theme)
+    context = browser.new_context(viewport={"width": 1240, "height": 1400}, device_scale_factor=1.1)
+    path = write_notebook(lab.work / f"search-{theme}.ipynb", TICKETS.strip(), LABELS.strip(), SEARCH)
+    notebook = Notebook(context.new_page(), lab.url(path), path)
+    notebook.open()
+    notebook.run_to_end(0)
+    notebook.run_to_end(1)
+    notebook.run(2)
+    wait_for(lambda: "candidate 3 " in notebook.output(2), 60.0, lambda: notebook.output(2))
+    notebook.outputs(2).screenshot(path=PICTURES / f"search-{theme}.png")
+    notebook.wait_until_done(2)
+    notebook.page.mouse.move(5, 5)
+    verdict = notebook.cell(2).locator(".jp-OutputArea-child").last
+    verdict.screenshot(path=PICTURES / f"verdict-{theme}.png")
     notebook.shut_down()
     context.close()
 

@@ -83,9 +83,9 @@ class Improvement:
     def __init__(
         self, original: RunnableEnsemble, improved: RunnableEnsemble, end: SearchEnd, output: EnsembleOutput | None
     ) -> None:
-        self.original = original
-        self.output = output
-        self.comparison = end.comparison
+        self.original: RunnableEnsemble = original
+        self.output: EnsembleOutput | None = output
+        self.comparison: Comparison | None = end.comparison
         self._improved = improved
         self._end = end
 
