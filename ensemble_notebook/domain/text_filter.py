@@ -24,6 +24,7 @@ from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.planning.map_design import NOT_NEEDED
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.errors import EnsembleError, Pickled, RunInterrupted, find_origin, read_http_status
 from ensemble_notebook.errors.pickling import make_blank, set_state
 
@@ -258,11 +259,14 @@ def mask_event(event: E) -> E:
 
 
 def mask_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event of others that is to be made, without secrets, also in names; ids of spans are ours."""
+    """The fields of an event of others that is to be made, without secrets, also in names; ids of spans are ours.
+
+    No file holds half a character, so there is none in them.
+    """
     return {
         name: value
         if name in _SPAN_IDS or _is_textless(value.__class__)
-        else mask(value)
+        else _clean(value)
         if type(value) is str
         else _mask_field(value)
         for name, value in given.items()
@@ -280,9 +284,13 @@ def _list_fields(kind: type) -> tuple[str, ...]:
     return tuple(name for name, each in declared.items() if each not in _TEXTLESS_FIELDS)
 
 
+def _clean(text: str) -> str:
+    return mask(mend_text(text))
+
+
 def _mask(value: Any) -> Any:
     if type(value) is str:
-        return value if (masked := mask(value)) == value else masked  # what is equal need not be the same object
+        return value if (masked := _clean(value)) == value else masked  # what is equal need not be the same object
     if type(value) in _TEXTLESS or isinstance(value, str):  # an enum's member is no text
         return value
     if isinstance(value, tuple):
@@ -292,7 +300,9 @@ def _mask(value: Any) -> Any:
         return [_mask(each) for each in value]
     if isinstance(value, Mapping):
         masked_items = {
-            _mask(name): mask_named(name, each) if isinstance(name, str) and isinstance(each, str) else _mask(each)
+            _mask(name): mask_named(mend_text(name), mend_text(each))
+            if isinstance(name, str) and isinstance(each, str)
+            else _mask(each)
             for name, each in value.items()
         }
         if masked_items == value:

@@ -40,8 +40,9 @@ def make_recorded_error(
         origin: where it came from, see `errors.origin`; None: unknown.
         http_status: with which a server refused the request; None: none did.
     """
-    # A file may hold any name. Python refuses one with a null character, and an empty one says nothing.
-    error = _make_error_class(mask_text(str(name)).replace("\0", "") or "Error")(message)
+    # A file may hold any name. Python refuses one with a null or half a character, and an empty one says nothing.
+    whole = mask_text(str(name)).replace("\0", "").encode(errors="replace").decode()
+    error = _make_error_class(whole or "Error")(message)
     facts = {"origin": origin, "http_status": http_status}
     vars(error).update({name: fact for name, fact in facts.items() if fact is not None})
     return error

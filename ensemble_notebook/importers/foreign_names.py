@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, ChatRole, ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.importers.foreign_span import Attributes, ForeignSpan
 
 ForeignKind = Literal["agent", "llm", "tool", "step"]
@@ -293,7 +294,7 @@ class Reading:
         if str(kind).endswith(_CONTROL):
             return None
         told = raised.get("exception.message") or self.span.status_message or ""
-        return str(kind).rpartition(".")[2], str(told)
+        return mend_text(str(kind).rpartition(".")[2]), mend_text(str(told))
 
     @cached_property
     def asked(self) -> Sequence[ChatMessage]:

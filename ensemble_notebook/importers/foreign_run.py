@@ -28,6 +28,7 @@ from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.text_filter import mask_fields
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.errors import make_recorded_error
 from ensemble_notebook.importers.foreign_names import ForeignKind, Reading, find_kind, has_names
 from ensemble_notebook.importers.foreign_span import ForeignSpan
@@ -741,10 +742,10 @@ class ForeignRuns:
         # Some say only in the end whose work it was.
         agent = box.agent or (reading.agent if find_kind(reading.span) == "agent" else None) or ""
         output = TaskOutput(
-            name=mask(box.span["task"]),
-            raw=reading.output or box.latest_output,
-            task_description=box.description,
-            agent_role=mask(agent),
+            name=mask(mend_text(box.span["task"])),
+            raw=mend_text(reading.output or box.latest_output),
+            task_description=mend_text(box.description),
+            agent_role=mask(mend_text(agent)),
             completed_at=_to_time(at_ns),
             duration=timedelta(microseconds=(at_ns - box.start_ns) / 1000),
             tool_call_count=box.tool_count,

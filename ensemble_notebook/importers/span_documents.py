@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.importers.foreign_span import ForeignSpan
 from ensemble_notebook.importers.span_formats import (
@@ -79,7 +80,7 @@ def read_spans(content: bytes) -> FileOfSpans:
         remarks.append(f"it is cut off, and the {pluralize(len(read), 'span')} before that are read")
     if wrong:
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        remarks.append(mask(f"left out: {', '.join(wrong[:_NAMED])}{more}"))
+        remarks.append(mask(f"left out: {mend_text(', '.join(wrong[:_NAMED]))}{more}"))
     if others := sum(map(_is_other, documents)):
         remarks.append(f"{pluralize(others, 'document')} of metrics or logs left out")
     return FileOfSpans([*settle_pending(read)], remarks)

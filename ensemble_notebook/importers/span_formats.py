@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.outputs.secrets import mask_id
-from ensemble_notebook.domain.value_text import parse_instant
+from ensemble_notebook.domain.value_text import mend_text, parse_instant
 from ensemble_notebook.importers.foreign_span import ForeignSpan, ForeignSpanEvent
 
 SpanObject = Mapping[str, Any]
@@ -226,11 +226,11 @@ def _read_value(given: Any) -> Any:
 def _read_id(given: Any, what: str) -> str:
     if not given:
         raise ValueError(f"it has no {what}")
-    return mask_id(str(given))
+    return mask_id(mend_text(str(given)))
 
 
 def _read_parent(given: Any) -> str | None:
-    return mask_id(str(given)) if given and given != _NO_SPAN else None
+    return mask_id(mend_text(str(given))) if given and given != _NO_SPAN else None
 
 
 def _read_ns(given: Any, what: str) -> int:

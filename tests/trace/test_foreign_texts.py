@@ -199,6 +199,15 @@ def test_t110_a_text_or_a_name_of_others_is_never_a_part_of_a_page(
     assert set(pages[0].find_active()) == set(pages[1].find_active())
 
 
+@pytest.mark.parametrize("make", FORMATS)
+def test_t110_half_a_character_of_others_hinders_no_view(tmp_path: Path, make: Callable[[str], list[Any]]) -> None:
+    trace = load(tmp_path, make("a wave \ud83c"))
+    trace.frames.to_parquet(tmp_path / "tables")
+    for ending in ("trace.json", "html", "svg", "otlp.json", "chrome.json"):
+        trace.export(tmp_path / f"out.{ending}").read_text(encoding="utf-8")
+    assert "a wave \ufffd" in trace.frames.spans.to_csv()
+
+
 IDS = st.sampled_from(["a", "b", "c", "d", "e", 7])
 PARENTS = st.sampled_from(["", "a", "b", "c", None, 7, "elsewhere"])
 NUMBERS = st.one_of(st.integers(-5, 900), st.sampled_from([None, "9", 1.5, True, 10**20, float("inf"), float("nan")]))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ensemble_notebook.domain.value_text import parse_instant
+from ensemble_notebook.domain.value_text import mend_value, parse_instant
 
 Plain = Mapping[str, Any]
 
@@ -18,6 +18,7 @@ _LOOKED_AT: Final = 20
 """Lines in which a file has to say whose it is."""
 _CODEX_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 _TOO_MANY: Final = 10**12
+_HALF: Final = b"\\ud"
 _NOTHING: Final[Plain] = {}
 
 
@@ -84,6 +85,8 @@ def read_lines(content: bytes, name: str, program: Program) -> Lines:
         lines.is_cut = False
         try:
             row = json.loads(line)
+            if _HALF in line:  # what was cut at some length may end within a character
+                row = mend_value(row)
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
