@@ -78,13 +78,14 @@ phases:
 
 TICKETS: Final = """
 %load_ext ensemble_notebook
+%config EnsembleMagics.store = "search-{theme}.sqlite"
 import random, re
 from ensemble_notebook import Reply, ScriptedChatModel
 
 kinds = ["refund", "delivery", "login", "invoice"]
 tickets = [{"ticket": f"{kinds[n % 4]} trouble no. {n}", "expected": kinds[n % 4]} for n in range(120)]
-advice = ["Look at the first word.", "It is a refund, delivery, login or invoice.", "Write only the label."]
-advice += ["Be brief.", "Be kind.", "Think twice.", "Ask nobody.", "Take your time."]
+advice = ["Look at the first word.", "It is a refund, delivery, login or invoice."]
+advice += ["Write only the label.", "Be brief."]
 
 def label(messages):
     text = str(messages[-1].content)
@@ -397,7 +398,9 @@ def draw_search(lab: Lab, browser: Browser, theme: str) -> None:
     """Photograph a search for better texts: what its candidates come to while it goes on, and its verdict."""
     lab.wear(theme)
     context = browser.new_context(viewport={"width": 1240, "height": 1400}, device_scale_factor=1.1)
-    path = write_notebook(lab.work / f"search-{theme}.ipynb", TICKETS.strip(), LABELS.strip(), SEARCH)
+    path = write_notebook(
+        lab.work / f"search-{theme}.ipynb", TICKETS.strip().replace("{theme}", theme), LABELS.strip(), SEARCH
+    )
     notebook = Notebook(context.new_page(), lab.url(path), path)
     notebook.open()
     notebook.run_to_end(0)

@@ -196,10 +196,14 @@ class TextSearch:
             make_question: reads what is asked of the score from what came of them.
         """
         places = self._rows.searched
-        self.try_rows(self.base, places[:MINIBATCH], self.find_reserve())  # from here on it is known what a row takes
-        self.question = make_question(self.try_rows(self.base, places, self.find_reserve()))
-        self._score(self.base, self._rows.searched)
-        self._finish(self.base, AS_IT_IS)
+        self._row = TimelineRow(self._ensemble, AS_IT_IS, f"{pluralize(len(places), 'row')} of the search")
+        try:
+            self.try_rows(self.base, places[:MINIBATCH], self.find_reserve())  # now it is known what a row takes
+            self.question = make_question(self.try_rows(self.base, places, self.find_reserve()))
+            self._score(self.base, places)
+            self._finish(self.base, AS_IT_IS)
+        finally:
+            self._close_row("stopped")
 
     def find_reserve(self) -> Spending:
         """What the held-out rows take, with the first texts and with the best ones."""
@@ -235,8 +239,7 @@ class TextSearch:
         except SearchOver as over:
             self.end = str(over)
         finally:
-            if self._row is not None:
-                self._row.close("stopped")
+            self._close_row("stopped")
         for each in self.candidates:
             if each.status == UNFINISHED:
                 self._finish(each, UNFINISHED, self.end)
@@ -391,13 +394,17 @@ class TextSearch:
                 return charge
         return NOTHING
 
+    def _close_row(self, said: str) -> None:
+        """End the row of the timeline that is open, if one is."""
+        row, self._row = self._row, None
+        if row is not None:
+            row.close(said)
+
     def _finish(self, candidate: Candidate, status: str, reason: str = "") -> None:
         candidate.status, candidate.reason = status, reason
         candidate.charged = self._account.charged
         candidate.spent = f"{self._account.describe(candidate.charged)} of {self._account.limit}"
-        if self._row is not None:
-            self._row.close(f"{status}: {reason}" if reason else status)
-            self._row = None
+        self._close_row(f"{status}: {reason}" if reason else status)
         parent = None if candidate.parent is None else self.candidates[candidate.parent]
         self._tell(make_readable(candidate.describe(parent)))
 
