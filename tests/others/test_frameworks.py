@@ -49,7 +49,7 @@ PICTURED: Final = {
 }
 
 _spans: dict[str, list[dict[str, Any]]] = {}
-_rows: dict[str, dict[str, str]] = {}
+_rows: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +57,7 @@ def write_table(request: pytest.FixtureRequest) -> Iterator[None]:
     """Write what was found into the document where that was asked for."""
     yield
     if request.config.getoption("--write-document") and len(_rows) == len(TRIED):
-        SPANS.write_text(json.dumps(_spans, indent=1) + "\n")
+        SPANS.write_text(json.dumps({each: _spans[each] for each in PICTURED.values()}, indent=1) + "\n")
         before, _, after = DOCUMENT.read_text().partition("## Frameworks\n")
         rest = re.search(r"^## ", after, re.MULTILINE)
         DOCUMENT.write_text(before + write_section() + (f"\n{after[rest.start() :]}" if rest else ""))
@@ -71,11 +71,12 @@ def strip(span: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_section() -> str:
     """What is told, and where; then what happens."""
-    names = list(next(iter(_rows.values())))
+    rows = [_rows[each] for each in TRIED]  # tests come in any order
+    names = list(rows[0][1])
     parts = [HEAD.format(day=datetime.now(UTC).date().isoformat())]
     for columns in (names[:TOLD], names[TOLD:]):
         lines = [["spans of", *columns], ["---"] * (len(columns) + 1)]
-        lines += [[title, *(row[name] for name in columns)] for title, row in _rows.items()]
+        lines += [[title, *(row[name] for name in columns)] for title, row in rows]
         parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
     return "\n".join(parts)
 
@@ -94,7 +95,7 @@ def told(request: pytest.FixtureRequest, make_venv: Callable[..., Venv]) -> Mapp
         [f"{first} {venv.versions[first]}", *(f"{each} {venv.versions[each]}" for each in others)][:2]
     )
     title += "".join(f" and {each} {venv.versions[each]}" for each in others[1:])
-    _rows[title] = describe(cases)
+    _rows[request.param] = title, describe(cases)
     if shown := PICTURED.get(request.param):
         _spans[shown] = [strip(each) for each in cases["handover"]["spans"]]
     return cases
