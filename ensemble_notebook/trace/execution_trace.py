@@ -391,7 +391,7 @@ class ExecutionTrace(Pickled):
         """
         from ensemble_notebook.trace.trace_file import write_trace_file
 
-        return write_trace_file(self.to_dict(), Path(path))
+        return write_trace_file(self.to_dict(), Path(path).expanduser())
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file; the end of the name selects the format.
@@ -414,7 +414,8 @@ class ExecutionTrace(Pickled):
         """
         from ensemble_notebook.trace.run_files import find_format
 
-        return find_format(Path(path))(self, Path(path))
+        place = Path(path).expanduser()
+        return find_format(place)(self, place)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
@@ -431,7 +432,7 @@ class ExecutionTrace(Pickled):
         from ensemble_notebook.trace.trace_file import read_trace_file
 
         with without_collection():
-            saved = read_trace_file(Path(path))
+            saved = read_trace_file(Path(path).expanduser())
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
         trace._fold = saved.fold  # made already, to see whether the events are sound
         trace._fold.add_scores(saved.scores)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
@@ -176,7 +177,7 @@ class Frames(Pickled, HasFrames):
             The path of the folder.
 
         Raises:
-            ValidationError: there is a file in its place, or it has files and `overwrite` is not set.
+            ValidationError: there is a file in its place, it has files and `overwrite` is not set, or it is an address.
             MissingPackageError: pyarrow is not installed.
             OSError: the folder can't be written; what was there before is still there.
         """
@@ -184,7 +185,11 @@ class Frames(Pickled, HasFrames):
         kinds = list_frames(Frames)
         tables = ((name, getattr(self, name), each.table) for name, each in kinds.items())
         series = ((name, self.timeseries(), TIMESERIES) for name in ["timeseries"])
-        path = Path(folder)
+        path = Path(folder).expanduser()
+        if "://" in str(folder):
+            raise ValidationError(
+                f"{str(folder)!r} is an address. The tables of a run are written to a folder of this machine."
+            )
         write_parquet_folder(chain(tables, series), path, overwrite=overwrite)
         return path
 

@@ -36,7 +36,8 @@ def write_parquet(frame: pd.DataFrame, table: Table, path: Path) -> None:
     """
     from pyarrow import parquet
 
-    parquet.write_table(frame_to_arrow(frame, table), path)
+    with path.open("wb") as file:  # pyarrow would read a colon in a path as the end of a protocol
+        parquet.write_table(frame_to_arrow(frame, table), file)
 
 
 def write_parquet_folder(tables: Iterable[tuple[str, pd.DataFrame, Table]], folder: Path, *, overwrite: bool) -> None:
@@ -51,8 +52,9 @@ def write_parquet_folder(tables: Iterable[tuple[str, pd.DataFrame, Table]], fold
         ValidationError: there is a file in its place, or it has files and may not.
         OSError: it can't be written; what was there before is still there.
     """
-    if folder.exists() and not folder.is_dir():
-        raise ValidationError(f"{str(folder)!r} is a file. The tables of a run are written to a folder.")
+    there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise ValidationError(f"{str(there)!r} is a file. The tables of a run are written to a folder.")
     is_new = not folder.exists()
     if not is_new and not overwrite and any(folder.iterdir()):
         raise ValidationError(

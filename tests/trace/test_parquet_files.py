@@ -160,9 +160,24 @@ def test_t123_a_file_in_its_place_and_a_place_that_can_not_be_written_are_named(
     file.write_text("mine")
     with pytest.raises(ValidationError, match=r"'.*run' is a file"):
         trace_of(()).frames.to_parquet(file, overwrite=True)
-    with pytest.raises(OSError, match=r"'.*run/deep'"):
+    with pytest.raises(ValidationError, match=r"'.*run' is a file"):
         trace_of(()).frames.to_parquet(file / "deep")
     assert file.read_text() == "mine"
+    with pytest.raises(OSError, match=r"'/proc/run'"):
+        trace_of(()).frames.to_parquet("/proc/run")
+    with pytest.raises(ValidationError, match="is an address"):
+        trace_of(()).frames.to_parquet("s3://runs/one")
+
+
+def test_t123_a_folder_may_be_below_home_and_have_a_colon(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    trace = trace_of(everything())
+    assert trace.frames.to_parquet("~/10:30") == tmp_path / "10:30"
+    assert {each.stem for each in (tmp_path / "10:30").iterdir()} == NAMES
+    assert ExecutionTrace.load(trace.export("~/one.json")).run_id == ExecutionTrace.load("~/one.json").run_id
+    assert trace.save("~/two.json") == tmp_path / "two.json"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["10:30", "one.json", "two.json"]
 
 
 def test_t123_without_pyarrow_the_line_that_installs_it_is_named(tmp_path, monkeypatch):
