@@ -27,6 +27,7 @@ from ensemble_notebook import (
     TaskOutput,
     TaskReused,
     ValidationError,
+    config,
 )
 from ensemble_notebook.ensemble.improving.rewriting import find_fault, find_variables, read_reply
 from ensemble_notebook.testing import find_violations
@@ -236,7 +237,14 @@ def test_v69_the_same_seed_gives_the_same_figures_and_reuse_makes_it_cheaper(sto
 
 
 def test_v69_without_a_store_it_says_what_that_costs() -> None:
-    assert "no runs are remembered here" in repr(improve())
+    assert "nothing is kept here that could be reused" in repr(improve(rows=30))
+
+
+def test_v69_where_no_texts_are_kept_it_works_without_reuse(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "capture_mode", "metadata")
+    result = improve(make_team(lambda rules: 1.0 if rules else 0.3), rows=30)
+    assert "nothing is kept here that could be reused" in repr(result)
+    assert result.is_confirmed
 
 
 @pytest.mark.parametrize("budget", ["$0.03", "200 calls", "16k tokens"])

@@ -30,7 +30,7 @@ from ensemble_notebook.ensemble.many_runs.variants import make_variants
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture_mode
 from ensemble_notebook.ensemble.scoring import CheckedScorers
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, summarize_error
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
@@ -42,7 +42,9 @@ _log = logging.getLogger("ensemble_notebook.run")
 
 BEFORE: Final = "before"
 """What was there, in the comparison."""
-_NO_REUSE: Final = "no runs are remembered here, so what candidates have in common is paid for each of them"
+_NO_REUSE: Final = (
+    "nothing is kept here that could be reused, so what candidates have in common is paid for each of them"
+)
 
 
 def prepare_improvement(
@@ -290,7 +292,7 @@ class ImproveHandle:
         self.work = work
         settings = work.settings
         self.name = ensemble.name
-        keeps_texts = CaptureMode.METADATA is not (ensemble.capture_mode or None)
+        keeps_texts = resolve_capture_mode(ensemble.capture_mode) is not CaptureMode.METADATA
         is_reusing = RunStore.find() is not None and keeps_texts
         if not is_reusing:
             work.notes.append(_NO_REUSE)
