@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -73,7 +75,7 @@ def read_phoenix(span: SpanObject) -> ForeignSpan:
         ValueError: it has no id, or a time that is none.
     """
     place = span["context"]
-    told = dict(span.get("attributes") or {})
+    told = _read_object(span.get("attributes"), "attributes")
     if span.get("span_kind") not in (None, "UNKNOWN"):
         told.setdefault("openinference.span.kind", span["span_kind"])
     events = [
@@ -142,7 +144,7 @@ def read_logfire(row: SpanObject) -> ForeignSpan:
     Raises:
         ValueError: it has no id, or a time that is none.
     """
-    told = dict(row.get("attributes") or {})
+    told = _read_object(row.get("attributes"), "attributes")
     if row.get("kind") == "pending_span":
         told["logfire.span_type"] = "pending_span"
     start_ns = _read_time(row.get("start_timestamp"), "start")
@@ -161,7 +163,7 @@ def read_logfire(row: SpanObject) -> ForeignSpan:
         status="error" if is_error else "unset",
         status_message=row.get("otel_status_message") or None,
         scope=str(row.get("otel_scope_name") or "logfire"),
-        resource=row.get("otel_resource_attributes") or {},
+        resource=_read_object(row.get("otel_resource_attributes"), "otel_resource_attributes"),
     )
 
 
@@ -221,6 +223,16 @@ def _read_value(given: Any) -> Any:
         values = value.get("values")
         return [_read_value(each) for each in values] if isinstance(values, Sequence) else []
     return read_attributes(value.get("values")) if kind == "kvlistvalue" else value
+
+
+def _read_object(given: Any, what: str) -> dict[str, Any]:
+    """An object, which tables have as JSON text."""
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = json.loads(given)
+    if given and not isinstance(given, Mapping):
+        raise ValueError(f"its {what} are no object of JSON")
+    return dict(given or {})
 
 
 def _read_id(given: Any, what: str) -> str:

@@ -266,10 +266,11 @@ COLUMNS = [{"name": name, "datatype": "Utf8", "nullable": True} for name in ROWS
     [
         {"columns": COLUMNS, "rows": ROWS},
         {"rows": ROWS},
+        [{**row, "attributes": json.dumps(row["attributes"])} for row in ROWS],
         {"schema": {"fields": COLUMNS}, "data": ROWS},
         {"columns": [{**each, "values": [row.get(each["name"]) for row in ROWS]} for each in COLUMNS]},
     ],
-    ids=["client", "rows", "second", "columns"],
+    ids=["client", "rows", "table", "second", "columns"],
 )
 def test_t108_rows_of_logfire_are_a_run(tmp_path: Path, document: Any) -> None:
     trace = ExecutionTrace.load(write(tmp_path / "logfire.json", document))
@@ -314,6 +315,7 @@ LOGS = {"resourceLogs": [{"scopeLogs": []}]}
         ),
         ([make_document(*make_run(), make_span(3, 1, "bare") | {"attributes": [{}]})], "span 'bare' .it is damaged"),
         ([make_document(*make_run(), *({"name": f"s{n}"} for n in range(5)))], r"'s2' \(.*\) and 2 more\."),
+        ([[*ROWS, ROWS[1] | {"attributes": [1]}]], r"'chat gpt-5-mini' \(its attributes are no object of JSON\)"),
         ([{"data": [*ROWS, {"id": 7}]}], r"a span without a name \(it has the names of no format that is known\)"),
     ],
 )
