@@ -50,7 +50,7 @@ def list_forms() -> str:
 
 def list_short_forms() -> str:
     """List the first form of each kind that is proposed to whoever has a real question: ``local, openai:NAME``."""
-    return ", ".join(kind.forms[0] for kind in KINDS if kind.examples)
+    return ", ".join(kind.forms[0] for kind in KINDS if kind.examples and kind.answers)
 
 
 def list_bare_words() -> tuple[str, ...]:

@@ -117,6 +117,7 @@ class ModelSpec(ABC):
         examples: texts to propose while somebody writes.
         parameters: those that a mapping with this spec may have; None for all of them.
         calls_tools: False where it is known beforehand that no model of the kind calls any.
+        answers: False where no model is asked, so that it is not advised to whoever has a real question.
     """
 
     __slots__ = ()
@@ -126,6 +127,7 @@ class ModelSpec(ABC):
     examples: ClassVar[tuple[str, ...]] = ()
     parameters: ClassVar[tuple[str, ...] | None] = None
     calls_tools: ClassVar[bool] = True
+    answers: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod

@@ -61,6 +61,8 @@ SOURCES: Final = {
     "E129": (OWN,),
     "E130": (OWN,),
     "E131": (OWN,),
+    "E140": (OWN,),
+    "E141": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),
     "E21": (NEXUS, OWN),

@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.errors import TaskExecutionError, ValidationError
-from ensemble_notebook.models.scripted_spec import LABEL
+
+LABEL = "[scripted: no model was asked]"
 
 
 class Tree(BaseModel):

@@ -73,17 +73,19 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A scripted reply: a text, tool calls, or both.
+    """A scripted reply: a text, tool calls, or both; or a refusal.
 
     Attributes:
         text: what the model says.
         calls: the tool calls that it asks for.
         delay: seconds before the reply; a stream spreads them over its words.
+        refusal: the words with which it refuses to answer.
     """
 
     text: str = ""
     calls: Sequence[ToolUse] = ()
     delay: float = 0.0
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class ScriptedReply:
             case _:
                 raise TypeError(f"A script takes texts, Reply, ToolUse and Fail, not {type(entry).__name__}.")
         self.delay = reply.delay
+        self._refusal = reply.refusal
         full = [reply.text, *(_to_json(call.arguments) for call in reply.calls)]
         self.text, *arguments = kept = _cut_to_tokens(full, max_tokens)
         self._calls = [
@@ -163,7 +166,8 @@ class ScriptedReply:
             for place, (call, text) in enumerate(zip(reply.calls, arguments, strict=False))
         ]
         input_tokens = sum(count_tokens(extract_text(each.content)) for each in messages)
-        output_tokens = count_tokens(self.text) + sum(count_tokens(arguments) for _, _, arguments in self._calls)
+        said = (self.text, self._refusal, *(arguments for _, _, arguments in self._calls))
+        output_tokens = sum(map(count_tokens, said))
         self._usage = UsageMetadata(
             input_tokens=input_tokens, output_tokens=output_tokens, total_tokens=input_tokens + output_tokens
         )
@@ -194,7 +198,11 @@ class ScriptedReply:
             for index, (identity, name, arguments) in enumerate(self._calls)
         ]
         last = AIMessageChunk(
-            content="", usage_metadata=self._usage, response_metadata=self._metadata, chunk_position="last"
+            content="",
+            additional_kwargs={"refusal": self._refusal} if self._refusal else {},
+            usage_metadata=self._usage,
+            response_metadata=self._metadata,
+            chunk_position="last",
         )
         return [*messages, last]
 
@@ -332,11 +340,12 @@ class ScriptedChatModel(BaseChatModel):
 
         Where the request is stopped before its end, the reply is still to come: whoever resumes the run gets it.
         """
-        tools = tuple(each["function"]["name"] for each in kwargs.get("tools", ()))
+        tools = kwargs.get("tools", ())
+        names = tuple(each["function"]["name"] for each in tools)
         with _script_lock:
-            self._calls.append(ScriptedCall(extract_text(messages[-1].content), tuple(messages), tools))
+            self._calls.append(ScriptedCall(extract_text(messages[-1].content), tuple(messages), names))
             number = len(self._calls)
-            entry, part = self._choose_entry(messages)
+            entry, part = self._choose_entry(messages, tools)
             position = self._positions.get(part)
         while callable(entry) and not isinstance(entry, type):
             entry = entry(messages)
@@ -348,7 +357,11 @@ class ScriptedChatModel(BaseChatModel):
                     self._positions[part] = position - 1
             raise
 
-    def _choose_entry(self, messages: Sequence[BaseMessage]) -> tuple[Any, Any]:
+    def _choose_entry(
+        self,
+        messages: Sequence[BaseMessage],
+        tools: Sequence[Mapping[str, Any]],  # noqa: ARG002 - a script does not look at them
+    ) -> tuple[Any, Any]:
         """Choose the entry of the script for a request: by the rules, else the next reply, else the default.
 
         With it comes the part of the script in which the position has moved on; None where there is no order.
