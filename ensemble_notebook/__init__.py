@@ -55,6 +55,8 @@ register_view("map", "ensemble_notebook.notebook.picture.map_picture:make_map_bu
 register_view("plan", "ensemble_notebook.notebook.picture.static_picture:make_plan_bundle")
 register_view("comparison", "ensemble_notebook.notebook.picture.verdict_picture:make_comparison_bundle")
 register_view("comparison_text", "ensemble_notebook.notebook.picture.verdict_picture:draw_text")
+register_view("check", "ensemble_notebook.notebook.picture.check_picture:make_check_bundle")
+register_view("show_check", "ensemble_notebook.notebook.live.frontend:show_picture")
 register_view("score_history", "ensemble_notebook.notebook.picture.verdict_picture:make_history_bundle")
 register_view("diff", "ensemble_notebook.notebook.picture.diff_picture:make_diff_bundle")
 register_view("run_history", "ensemble_notebook.notebook.picture.diff_picture:make_history_bundle")

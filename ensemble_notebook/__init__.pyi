@@ -114,6 +114,7 @@ from .domain.outputs.task_output import Skipped as Skipped
 from .domain.outputs.task_output import TaskOutput as TaskOutput
 from .domain.outputs.task_output import TokenUsage as TokenUsage
 from .domain.planning.execution_plan import ExecutionPlan as ExecutionPlan
+from .ensemble.checking import check as check
 from .ensemble.earlier_runs.fork_plan import ForkPlan as ForkPlan
 from .ensemble.ensemble import Ensemble as Ensemble
 from .ensemble.ensemble_output import EnsembleOutput as EnsembleOutput
@@ -135,6 +136,7 @@ from .ensemble.watching import watch as watch
 from .errors import AbsentObjectError as AbsentObjectError
 from .errors import AgentExecutionError as AgentExecutionError
 from .errors import BudgetExceededError as BudgetExceededError
+from .errors import CheckFailed as CheckFailed
 from .errors import CircularDependencyError as CircularDependencyError
 from .errors import ConstraintViolationError as ConstraintViolationError
 from .errors import DeadlineExceededError as DeadlineExceededError

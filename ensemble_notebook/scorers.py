@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.condition import describe_pattern, is_found, read_pattern
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -19,7 +19,7 @@ from ensemble_notebook.domain.definitions.output_type import is_same_scalar, rea
 from ensemble_notebook.domain.outputs.score import RENAMED, Score
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_missing
-from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, FIELD_MEANT, Judge, ReadyScorer
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
@@ -36,11 +36,19 @@ __all__ = [
     "cost_at_most",
     "delegated_to",
     "equals",
+    "finished_before",
     "judged_by",
     "matches",
     "no_errors",
     "seconds_at_most",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Answer a misspelt scorer with the nearest."""
+    guess = "" if name.startswith("_") else did_you_mean(name, __all__)
+    raise AttributeError(f"There is no scorer {name!r}.{guess}", name=name, obj=None)
+
 
 # --- Scorers that look at what a run has put out ----------------------------------------------------------------------
 
@@ -93,7 +101,7 @@ def _equals(
     same = [name for name, value in fields.items() if _is_same(value, wanted, ignore_case=ignore_case)]
     if _is_same(given, wanted, ignore_case=ignore_case) or (same and len(fields) == 1):
         return Score(value=True)
-    told = f"expected {_shorten(wanted)}, got {_shorten(given)}"
+    told = f"expected {write_short(wanted)}, got {write_short(given)}"
     if len(fields) < 2:
         return Score(value=False, reason=told)
     meant = " or ".join(f"field={name!r}" for name in (same or [*fields])[:_MOST_TOLD])
@@ -203,7 +211,7 @@ def _close_to(column: str, tolerance: float, /, output: TaskOutput, inputs: Mapp
     try:
         given = float(output.raw if value is None or isinstance(value, bool | Mapping) else value)
     except (TypeError, ValueError):
-        return Score(value=False, reason=f"{_shorten(output.raw)} is no number")
+        return Score(value=False, reason=f"{write_short(output.raw)} is no number")
     # A relative slack of rounding, so that 0.3 is within 0.1 of 0.2.
     is_close = abs(given - right) <= tolerance + 1e-12 * max(abs(given), abs(right))
     return Score(is_close, None if is_close else f"expected {right:g}, got {given:g}")
@@ -244,7 +252,8 @@ def _read_field(output: TaskOutput, field: str) -> Any:
     return read_field(output.parsed_output, field)
 
 
-def _shorten(value: Any) -> str:
+def write_short(value: Any) -> str:
+    """A value as reasons have it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -260,7 +269,7 @@ _BY_WHICH_A_RUN_ERRS: Final = frozenset(
 )
 
 
-def called(tool: str, at_least: int = 1, at_most: int | None = None) -> ReadyScorer:
+def called(tool: str, at_least: int | None = None, at_most: int | None = None) -> ReadyScorer:
     """Pass where a tool was called as often as that.
 
     ::
@@ -269,28 +278,34 @@ def called(tool: str, at_least: int = 1, at_most: int | None = None) -> ReadySco
 
     Args:
         tool: its name.
-        at_least: the fewest calls.
+        at_least: the fewest calls; None: 1, and none with ``at_most=0``, which means never.
         at_most: the most calls; None: no limit.
 
     Raises:
         ValidationError: an argument has a wrong type, or `at_most` is below `at_least`.
     """
     check_text("called", tool=tool)
-    check_count("called", at_least=at_least)
     if at_most is not None:
         check_count("called", at_most=at_most)
-        if at_most < at_least:
-            raise ValidationError(f"called: at_most={at_most} is below at_least={at_least}, which no run can meet.")
-    shown = write_call("called", tool, at_least=None if at_least == 1 else at_least, at_most=at_most)
-    return _make("called", shown, _called, tool, at_least, at_most)
+    least = int(at_most != 0) if at_least is None else at_least
+    check_count("called", at_least=least)
+    if at_most is not None and at_most < least:
+        raise ValidationError(f"called: at_most={at_most} is below at_least={least}, which no run can meet.")
+    shown = write_call("called", tool, at_least=None if least == int(at_most != 0) else least, at_most=at_most)
+    return _make("called", shown, _called, tool, least, at_most)
 
 
 def _called(run: Any, tool: str, at_least: int, at_most: int | None) -> Score:
-    names = [each.name for each in _list_spans(run, SpanKind.TOOL)]
-    count = names.count(tool)
-    is_met = count >= at_least and (at_most is None or count <= at_most)
-    guess = did_you_mean(tool, set(names)) if not count else ""
-    return Score(is_met, f"{tool} was called {pluralize(count, 'time')}.{guess}" if not is_met else None)
+    spans = _list_spans(run, SpanKind.TOOL)
+    calls = [each for each in spans if each.name == tool]
+    count = len(calls)
+    if at_most is not None and count > at_most:  # shown by the first call that is too many
+        return Score(value=False, reason=f"{tool} was called {pluralize(count, 'time')}.", span=calls[at_most])
+    last = calls[-1] if calls else None
+    if count >= at_least:
+        return Score(value=True, span=last)
+    guess = "" if calls else did_you_mean(tool, {each.name for each in spans})
+    return Score(value=False, reason=f"{tool} was called {pluralize(count, 'time')}.{guess}", span=last)
 
 
 def called_in_order(tools: Sequence[str]) -> ReadyScorer:
@@ -315,13 +330,17 @@ def called_in_order(tools: Sequence[str]) -> ReadyScorer:
 
 
 def _called_in_order(run: Any, tools: Sequence[str]) -> Score:
-    names = [each.name for each in _list_spans(run, SpanKind.TOOL)]
-    rest = iter(names)
-    missing = next((tool for tool in tools if tool not in rest), None)
-    if missing is None:
-        return Score(value=True)
-    told = ", ".join(names[:_MOST_TOLD]) + ("..." if len(names) > _MOST_TOLD else "") or "nothing"
-    return Score(value=False, reason=f"{missing} was not called at its place; called were: {told}")
+    spans = _list_spans(run, SpanKind.TOOL)
+    rest, found = iter(spans), None
+    for tool in tools:
+        call = next((each for each in rest if each.name == tool), None)
+        if call is None:
+            names = [each.name for each in spans]
+            told = ", ".join(names[:_MOST_TOLD]) + ("..." if len(names) > _MOST_TOLD else "") or "nothing"
+            reason = f"{tool} was not called at its place; called were: {told}"
+            return Score(value=False, reason=reason, span=found)
+        found = call
+    return Score(value=True, span=found)
 
 
 def delegated_to(role: str) -> ReadyScorer:
@@ -342,10 +361,10 @@ def delegated_to(role: str) -> ReadyScorer:
 
 
 def _delegated_to(run: Any, role: str) -> Score:
-    names = [each.name for each in _list_spans(run, SpanKind.DELEGATION)]
-    if role in names:
-        return Score(value=True)
-    told = ", ".join(dict.fromkeys(map(str, names))) or "nobody"
+    spans = _list_spans(run, SpanKind.DELEGATION)
+    if (found := next((each for each in spans if each.name == role), None)) is not None:
+        return Score(value=True, span=found)
+    told = ", ".join(dict.fromkeys(str(each.name) for each in spans)) or "nobody"
     return Score(value=False, reason=f"work was delegated to {told}")
 
 
@@ -368,7 +387,9 @@ def calls_at_most(n: int) -> ReadyScorer:
 
 def _calls_at_most(run: Any, n: int) -> Score:
     count = run.metrics.llm_call_count
-    return Score(count <= n, f"{pluralize(count, 'model call')}" if count > n else None)
+    calls = _list_spans(run, SpanKind.LLM)
+    shown = calls[min(n, len(calls) - 1)] if calls else None  # the first one that is too many, else the last
+    return Score(count <= n, f"{pluralize(count, 'model call')}" if count > n else None, span=shown)
 
 
 def cost_at_most(usd: float) -> ReadyScorer:
@@ -391,10 +412,12 @@ def cost_at_most(usd: float) -> ReadyScorer:
 def _cost_at_most(run: Any, usd: float) -> Score:
     metrics = run.metrics
     cost = 0.0 if metrics.cost is None else float(metrics.cost)
+    priced = [each for each in _list_spans(run, SpanKind.LLM) if each.totals is not None]
+    dearest = max(priced, key=lambda each: (each.totals and each.totals.cost) or 0, default=None)
     if cost > usd:
-        return Score(value=False, reason=f"it cost {metrics.cost} {metrics.currency}")
+        return Score(value=False, reason=f"it cost {metrics.cost} {metrics.currency}", span=dearest)
     is_known = metrics.cost_complete and (metrics.cost is not None or not metrics.llm_call_count)
-    return Score(value=True) if is_known else Score(None, "a price is not known")
+    return Score(value=True, span=dearest) if is_known else Score(None, "a price is not known")
 
 
 def seconds_at_most(s: float) -> ReadyScorer:
@@ -418,7 +441,47 @@ def seconds_at_most(s: float) -> ReadyScorer:
 
 def _seconds_at_most(run: Any, s: float) -> Score:
     took = sum(each.active_ms for each in measure_activity(run.trace._fold)) / 1000
-    return Score(took <= s, f"it was at work for {took:.3g} s" if took > s else None)
+    spans = (each for each in run.trace._fold.spans.values() if each.kind is not SpanKind.RUN)
+    longest = max(spans, key=lambda each: each.self_ms or 0, default=None)
+    return Score(took <= s, f"it was at work for {took:.3g} s" if took > s else None, span=longest)
+
+
+def finished_before(a: str, b: str) -> ReadyScorer:
+    """Pass where one task or phase had ended when another one began.
+
+    ::
+
+        check(report, scorers.finished_before("gather", "brief"))
+
+    Args:
+        a: name of the task or phase that comes first.
+        b: name of the other one. Where the run has none that is called so, there is no opinion.
+
+    Raises:
+        ValidationError: one is no text, or a blank one, or both are the same.
+    """
+    check_text("finished_before", a=a, b=b)
+    if a == b:
+        raise ValidationError(f"finished_before takes two tasks or phases, and both are {a!r}.")
+    return _make("finished_before", write_call("finished_before", a, b), _finished_before, a, b)
+
+
+def _finished_before(run: Any, a: str, b: str) -> Score:
+    spans = [each for each in run.trace._fold.spans.values() if each.kind in (SpanKind.TASK, SpanKind.PHASE)]
+    names = list(dict.fromkeys(each.name for each in spans))
+    if missing := next((each for each in (a, b) if each not in names), None):
+        return Score(None, f"the run has no task or phase {missing!r}.{did_you_mean(missing, names)}")
+    first, second = ([each for each in spans if each.name == name] for name in (a, b))
+    for name, same in ((a, first), (b, second)):
+        if any(each.start_ms is None for each in same):
+            return Score(value=False, reason=f"{name} never began", span=same[0])
+    last = max(first, key=lambda each: math.inf if each.end_ms is None else each.end_ms)
+    begun = min(second, key=lambda each: each.start_ms or 0.0)
+    if last.end_ms is not None and last.end_ms <= (begun.start_ms or 0.0):
+        return Score(value=True, span=last)
+    ended = "never ended" if last.end_ms is None else f"ended after {format_duration(last.end_ms)}"
+    reason = f"{a} {ended}, and {b} began after {format_duration(begun.start_ms or 0.0)}"
+    return Score(value=False, reason=reason, span=begun)
 
 
 def no_errors() -> ReadyScorer:
@@ -440,7 +503,7 @@ def _no_errors(run: Any) -> Score:
         return Score(value=True)
     told = ", ".join(f"{each.kind} {each.name}" for each in failed[:_MOST_TOLD])
     more = f" and {len(failed) - _MOST_TOLD} more" if len(failed) > _MOST_TOLD else ""
-    return Score(value=False, reason=f"failed: {told}{more}")
+    return Score(value=False, reason=f"failed: {told}{more}", span=failed[0])
 
 
 def _make(name: str, shown: str, check: Callable[..., Score], *values: Any) -> ReadyScorer:

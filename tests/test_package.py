@@ -44,9 +44,9 @@ CARRIED = (
 PUBLIC_NAMES = """
 AbsentObjectError Agent AgentExecutionError AgentTool Agreement Attachment AttachmentAdded Budget
 BudgetExceededError BudgetWarning CaptureMode
-ChatMessage CircularDependencyError ClassRuns Comparison Condition ConstraintViolationError CostConfiguration
-CostEstimate DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed DelegationPolicy
-DelegationPolicyResult
+ChatMessage CheckFailed CircularDependencyError ClassRuns Comparison Condition ConstraintViolationError
+CostConfiguration CostEstimate DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed
+DelegationPolicy DelegationPolicyResult
 DelegationPriority DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble
 EnsembleError EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure
 FallbackFailedError ForkPlan Gate GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError
@@ -66,8 +66,8 @@ ScoreStarted ScoringError ScriptedChatModel Skipped SpanStatus Spending SqliteMe
 TaskExecutionError TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused
 TaskSkipped TaskStarted TaskTrace TokenUsage Tool ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError
 ToolOutcome ToolResult ToolUse TraceFormatError Transcript TurnEnded TurnStarted ValidationError VectorStoreMemory
-WaitEnded WaitStarted Warned Watch Workflow __version__ auto_review config console_review human_input leave_pending
-load_class load_traces mcp_tools scorers store watch
+WaitEnded WaitStarted Warned Watch Workflow __version__ auto_review check config console_review human_input
+leave_pending load_class load_traces mcp_tools scorers store watch
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

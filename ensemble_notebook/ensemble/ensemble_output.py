@@ -637,6 +637,10 @@ class EnsembleOutput(Scorable, Pickled):
         """Add `message` about something that went wrong after the end of the run. Not for users."""
         self._late_warnings.append(mask(message))
 
+    def _take_scores(self, records: Iterable[ScoreRecord]) -> None:
+        """Add scores to this output itself, as `check` does, which gives no other one. Not for users."""
+        vars(self).update(vars(self._with_scores(records)))
+
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._by_name)
 

@@ -268,6 +268,7 @@ class LaterScores:
 
     Attributes:
         hear: is told the scores of each run as they come, on the loop of the scorers.
+        scorings: what came of it, by the name of the run.
     """
 
     def __init__(
@@ -304,7 +305,7 @@ class LaterScores:
         self._taken = {(each.run_id, each.name) for each in scored.score_records if each.run_id in own}
         self._refuse_taken(name for each in scorers for name in self._scorers.list_names(each))
         self._calls = RowCalls()
-        self._scorings = {name: Scoring() for name in self._units}
+        self.scorings = {name: Scoring() for name in self._units}
         self._judges_run_id: str | None = None
 
     def _refuse_taken(self, names: Iterable[str]) -> None:
@@ -327,6 +328,31 @@ class LaterScores:
 
     def score(self) -> Any:
         """The same with the scores. Errors as of `Scorable.score`."""
+        try:
+            self.run()
+        except RunInterrupted as stopped:
+            stopped.output = self._finish()
+            raise
+        made = self._finish()
+        useless = find_useless(record for each in self.scorings.values() for record in each.records)
+        if useless is not None:
+            faults = (fault for each in self.scorings.values() for fault in each.faults.values())
+            raise ScoringError(useless[1], result=made) from (next(faults, None) if self._scored._shows_texts else None)
+        return made
+
+    @property
+    def looks_at_run(self) -> bool:
+        """Whether a scorer looks at the run, and not at its output alone."""
+        return any(
+            each.judge is None and {"run", "*"} & {*each.positional, *each.keywords} for each in self._scorers.all
+        )
+
+    def run(self) -> None:
+        """Have the runs scored; what came of it is in `scorings`, and kept nowhere else.
+
+        Raises:
+            RunInterrupted: it was stopped.
+        """
 
         async def score_all() -> None:
             places = asyncio.Semaphore(_AT_ONCE)
@@ -343,23 +369,15 @@ class LaterScores:
             else:
                 score_apart(score_all)
         except KeyboardInterrupt as interrupt:
-            stopped = RunInterrupted("the scoring was interrupted; what was scored is kept.")
             if isinstance(interrupt, RunInterrupted):
-                stopped = interrupt
-            stopped.output = self._finish()
-            raise stopped from None
+                raise
+            raise RunInterrupted("the scoring was interrupted; what was scored is kept.") from None
         finally:
             self._calls.close()
-        made = self._finish()
-        useless = find_useless(record for each in self._scorings.values() for record in each.records)
-        if useless is not None:
-            faults = (fault for each in self._scorings.values() for fault in each.faults.values())
-            raise ScoringError(useless[1], result=made) from (next(faults, None) if self._scored._shows_texts else None)
-        return made
 
     async def _score(self, name: str) -> None:
         given = {"replaces": self._is_replacing, "judge_run_id": self._judges_run_id}
-        keeps_texts, scoring = self._scored._shows_texts, self._scorings[name]
+        keeps_texts, scoring = self._scored._shows_texts, self.scorings[name]
         runs = [replace(each, place={**each.place, **given}, keeps_texts=keeps_texts) for each in self._units[name]]
         if len(runs) == 1:
             await self._scorers.score(self._scorers.single, runs[0], self._calls, scoring)
@@ -379,7 +397,7 @@ class LaterScores:
 
         async def judge(given: TaskInput) -> str:
             await self._score(given.name)
-            return "; ".join(f"{each.name}: {describe_score(each)}" for each in self._scorings[given.name].records)
+            return "; ".join(f"{each.name}: {describe_score(each)}" for each in self.scorings[given.name].records)
 
         row = Task(description="A run.", expected_output="What judges say of it.", handler=judge)
         tasks = [row.with_texts(name=name, description=escape_variables(f"Judge {name}")) for name in self._units]
@@ -400,7 +418,7 @@ class LaterScores:
 
     def _finish(self) -> Any:
         """The new object; the store has the scores by then."""
-        records = [record for each in self._scorings.values() for record in each.records]
+        records = [record for each in self.scorings.values() for record in each.records]
         if not self._is_replacing and (again := next((e for e in records if (e.run_id, e.name) in self._taken), None)):
             self._refuse_taken([again.name])
         keep_scores(records)

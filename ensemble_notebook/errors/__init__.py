@@ -15,6 +15,7 @@
     ├── FallbackFailedError (RuntimeError)      a task's own worker failed, and then its fallback
     ├── ItemsFailedError (RuntimeError)         items of a task failed that runs for each of a list
     ├── ScoringError (RuntimeError)             a score function failed for each run; all runs are kept
+    ├── CheckFailed (AssertionError)            something that was expected of a run does not hold
     ├── ToolExecutionError (RuntimeError)       a handler, or a tool as handler, reported a failure
     ├── MaxIterationsExceededError (RuntimeError)  an agent kept calling tools
     ├── OutputParsingError (ValueError)         no reply fits the output type
@@ -52,6 +53,7 @@ from ensemble_notebook.errors.base import show_hidden_characters as show_hidden_
 from ensemble_notebook.errors.base import summarize_error as summarize_error
 from ensemble_notebook.errors.exceptions import AgentExecutionError as AgentExecutionError
 from ensemble_notebook.errors.exceptions import BudgetExceededError as BudgetExceededError
+from ensemble_notebook.errors.exceptions import CheckFailed as CheckFailed
 from ensemble_notebook.errors.exceptions import CircularDependencyError as CircularDependencyError
 from ensemble_notebook.errors.exceptions import ConstraintViolationError as ConstraintViolationError
 from ensemble_notebook.errors.exceptions import DeadlineExceededError as DeadlineExceededError

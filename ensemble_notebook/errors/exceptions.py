@@ -191,6 +191,20 @@ class ScoringError(EnsembleError, RuntimeError):
         self.output = result
 
 
+class CheckFailed(EnsembleError, AssertionError):  # noqa: N818 - it is no fault, and reads as what it says
+    """Something that was expected of a run does not hold.
+
+    Attributes:
+        failed: what does not hold, as it is written.
+        total: how many expectations there were.
+    """
+
+    def __init__(self, message: str, *, failed: Sequence[str], total: int) -> None:
+        super().__init__(message)
+        self.failed: tuple[str, ...] = tuple(failed)
+        self.total = total
+
+
 class ToolExecutionError(EnsembleError, RuntimeError):
     """A tool failed. A model is told, and the run goes on; only a handler that reports a failure raises it."""
 

@@ -501,11 +501,13 @@ class Scoring:
     Attributes:
         records: of the scores, in the order of the scorers.
         faults: what scorers raised, by the name of the scorer.
+        shown_by: ids of the spans that show a score, by its name.
         is_unpaid: whether the budget ended a judge.
     """
 
     records: list[ScoreRecord] = field(default_factory=list)
     faults: dict[str, Exception] = field(default_factory=dict)
+    shown_by: dict[str, str] = field(default_factory=dict)
     is_unpaid: bool = False
 
 
@@ -541,8 +543,9 @@ async def score_run(
             continue
         try:
             if reader is None:
-                given = await calls.call(scorer, scorer.bind(subject))
-                records = [made.make(name, score) for name, score in scorer.read(given).items()]
+                read = scorer.read(await calls.call(scorer, scorer.bind(subject)))
+                records = [made.make(name, score) for name, score in read.items()]
+                scoring.shown_by |= {name: score.span for name, score in read.items() if score.span is not None}
             else:
                 judgement = await calls.ask(scorer, subject)
                 scores = reader.read(judgement.value).items()

@@ -131,6 +131,7 @@ SOURCES: Final = {
     "C107": (OWN,),
     "C118": (OWN,),
     "C119": (OWN,),
+    "C120": (OWN,),
     "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),

@@ -137,7 +137,7 @@ def test_e140_slow_takes_a_second_and_can_be_stopped() -> None:
         handle.result()
     assert caught.value.output is not None
     assert caught.value.output.exit_reason is ExitReason.INTERRUPTED
-    assert time.monotonic() - began < 1.9
+    assert len(caught.value.output) == 0
 
 
 def test_e140_refuses_is_no_answer_and_not_asked_again() -> None:

@@ -118,6 +118,7 @@ def test_no_score_of_a_ready_made_scorer_is_called_as_a_method_of_a_frame() -> N
         scorers.cost_at_most(1),
         scorers.seconds_at_most(1),
         scorers.no_errors(),
+        scorers.finished_before("x", "y"),
     ]
     assert len(made) == len(scorers.__all__) - 1  # a judge is called as its ensemble is
     assert not [each.name for each in made if hasattr(pd.DataFrame, each.name) or hasattr(pd.Series, each.name)]

@@ -30,6 +30,7 @@ class Score(Record):
         low: the least that a number of this score can be, in any run. With both bounds what is known of its mean while
             rows come needs no approximation (V61).
         high: the most that it can be.
+        span: the span of the run that shows it, or its id, for `check`; the score is of the run as a whole.
 
     Raises:
         ValidationError: the value is none of these, or outside of its bounds.
@@ -40,10 +41,12 @@ class Score(Record):
     higher_is_better: bool = True
     low: float | None = None
     high: float | None = None
+    span: Any = None
 
     def __post_init__(self) -> None:
         """Make the value a plain one: numpy's numbers and texts are none."""
         object.__setattr__(self, "value", read_score_value(self.value))
+        object.__setattr__(self, "span", getattr(self.span, "span_id", self.span))
         if self.reason is not None and not isinstance(self.reason, str):
             raise ValidationError(f"the reason of a Score is a text or None, got {type(self.reason).__name__}")
         if not isinstance(self.higher_is_better, bool):

@@ -10,12 +10,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
+from IPython.display import display as untyped_display
 
 from ensemble_notebook.errors import ValidationError, did_you_mean, make_readable
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_display: Any = untyped_display
 ENVIRONMENT_VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
 
 
@@ -82,6 +84,14 @@ def has_reader_here(_: object = None) -> bool | None:
     """The same for the shell of this process; None where it is no kernel."""
     shell: Any = get_ipython()
     return has_reader(shell) if getattr(shell, "kernel", None) is not None else None
+
+
+def show_picture(shown: Any) -> None:
+    """Show what has a picture: on the page of the cell that runs, in a terminal and a script as text."""
+    if get_ipython() is None:
+        print(shown)  # noqa: T201 - there is no page
+    else:
+        _display(shown)
 
 
 def find_names_here(_: object = None) -> Mapping[str, Any]:
