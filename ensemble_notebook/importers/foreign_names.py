@@ -309,6 +309,7 @@ class Reading:
                 *_read_events(self.span, "prompt"),
                 *_read_spoken(told.get("langfuse.observation.input"), "user"),
             ]
+            or [*_read_spoken(self._find_plain("input.value"), "user")]
         )
         return [*instructions, *given]
 
@@ -324,7 +325,13 @@ class Reading:
                 *_read_events(self.span, "choice"),
                 *_read_spoken(told.get("langfuse.observation.output"), "assistant"),
             ]
+            or [*_read_spoken(self._find_plain("output.value"), "assistant")]
         )
+
+    def _find_plain(self, name: str) -> Any:
+        """What a model call of OpenInference has in place of messages; until its end these may still come."""
+        is_over = self.span.end_ns is not None and self.span.attributes.get("openinference.span.kind") == "LLM"
+        return self.span.attributes.get(name) if is_over else None
 
     @property
     def _is_embedding(self) -> bool:

@@ -366,8 +366,8 @@ def _load_stored(path: Path, runs: Sequence[RememberedRun], names: Collection[st
     if made:
         _write(path, made)
     if problems:
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        warnings.warn(f"{path}: {problems[0]}{more}. They are left out.", UserWarning, stacklevel=4)
+        more = f", and {len(problems) - 1} more. They are" if len(problems) > 1 else ". It is"
+        warnings.warn(f"{path}: {str(problems[0]).rstrip('.')}{more} left out.", UserWarning, stacklevel=4)
     return tables
 
 

@@ -129,6 +129,14 @@ def test_t101_openinference_tells_agent_tool_and_cost() -> None:
     assert trace._fold.spans[trace.frames.tasks.index[0]].output == "It is warm."
 
 
+def test_t101_a_model_call_without_messages_has_the_texts_of_its_input_and_output() -> None:
+    told = {"openinference__span__kind": "LLM", "input__value": "How warm?", "output__value": "18 degrees"}
+    for spans in ([make(1, None, "ask", 0, 9, told=told)], [make(1, None, "ask", 0, None, told=told)]):
+        said = load(spans)[0].frames.messages[["role", "text"]].to_numpy().tolist()
+        assert said[:1] == [["user", "How warm?"]]
+    assert load([make(1, None, "ask", 0, 9, told=told)])[0].frames.messages["text"].tolist()[1:] == ["18 degrees"]
+
+
 def test_t101_a_tool_that_is_named_by_its_span_alone_has_that_name() -> None:
     kinds = ({"openinference.span.kind": "AGENT"}, {"openinference.span.kind": "TOOL"})
     spans = [make(1, None, "Forecaster.run", 0, 9, told=kinds[0]), make(2, 1, "weather.run", 1, 2, told=kinds[1])]
