@@ -71,7 +71,7 @@ summary { cursor: pointer; }
 .cards th, .cards td { text-align: left; vertical-align: top; padding: 4px 16px 4px 0; }
 .cards th { font-weight: normal; opacity: .75; white-space: nowrap; }
 .cards tr { border-bottom: 1px solid rgba(128,128,128,.25); }
-.wide .cards td { min-width: 4rem; max-width: 30rem; }
+.wide .cards td { min-width: 4rem; max-width: 30rem; overflow-wrap: break-word; }
 body.plays #picture { display: none; }
 @media (prefers-color-scheme: dark) {
   body { background: #16181d; color: #e6e8ec; }
