@@ -21,6 +21,8 @@ SHOWN: Final = {
     "ExecutionTrace": "out.trace",
     "RunDiff": "out.diff(again)",
     "TextChanges": "out.diff(again).outputs",
+    "CheckReport": "checked",
+    "Improvement": "better",
     "MapResult": "mapped",
     "LoadedRuns": "loaded",
     "Comparison": "mapped.compare('warm', 'cold')",
@@ -45,6 +47,7 @@ SHOWN: Final = {
 
 MADE: Final = """
 from ensemble_notebook import Ensemble, load_traces
+from ensemble_notebook.ensemble.checking import CheckedExpectation, CheckReport
 from ensemble_notebook.notebook.live.board_feed import find_board
 from ensemble_notebook.notebook.live.board_widget import BoardWidget
 from ensemble_notebook.notebook.live.run_feed import RunFeed
@@ -55,6 +58,7 @@ from ensemble_notebook.trace.analysis.noted_frame import NotedFrame
 from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.store import wait_for_store
+from tests.support.tickets import make_rewriter, make_rows, make_team, right
 
 def is_short(output):
     return len(output.raw) < 4
@@ -65,6 +69,10 @@ call = out.frames.spans.query("kind == 'llm'").index[0]
 many = Ensemble.from_yaml("llm: scripted\\ntasks: ['a {style} word for {thing}']\\n", {})
 styles = {"warm": {"style": "warm"}, "cold": {"style": "cold"}}
 mapped = many.variants(styles, score=is_short).map([{"thing": each} for each in "abc"])
+better = make_team(lambda rules: 0.5).improve(
+    make_rows(12), score=right, change="task.label.description", budget="200 calls", llm=make_rewriter()
+)
+checked = CheckReport(title="1 of 1 holds", lines=(CheckedExpectation(shown="is_short", holds=True),))
 wait_for_store()
 loaded = load_traces()
 feed = RunFeed(make_messages(out))
