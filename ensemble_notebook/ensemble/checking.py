@@ -13,7 +13,7 @@ from typing import Any, Final
 from ensemble_notebook import scorers as ready_made
 from ensemble_notebook.domain.definitions.enums import DONE, ExitReason, SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
-from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import CHECK, Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration, pluralize
@@ -31,8 +31,6 @@ from ensemble_notebook.evaluation.scorer import (
 from ensemble_notebook.scorers import write_short
 from ensemble_notebook.trace.analysis.span_diffs import find_paths
 
-PREFIX: Final = "check."
-"""What the names of the scores begin with that a check leaves."""
 _SAMPLE: Final = "check(report, called('search'), cost_at_most(0.01))"
 _MADE_FOR: Final = "ensemble_notebook.scorers"
 
@@ -270,13 +268,13 @@ _STOPPED: Final = {
 
 def _make_record(run: RunToScore, shown: str, score: Score) -> ScoreRecord:
     facts = {**run.place, "kind": ScoreKind.CODE, "scorer": shown, "replaces": True}
-    return make_record(f"{PREFIX}{shown}", score, facts, datetime.now(UTC))
+    return make_record(f"{CHECK}{shown}", score, facts, datetime.now(UTC))
 
 
 def _tell(shown: str, score: Score) -> dict[str, Any]:
     """What is said of an expectation, as fields of a record."""
     passed = bool(score.value)
-    told = {"name": f"{PREFIX}{shown}", "passed": passed, "value": float(passed), "reason": score.reason}
+    told = {"name": f"{CHECK}{shown}", "passed": passed, "value": float(passed), "reason": score.reason}
     return {**told, "label": None, "error": None, "replaces": True}
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.definitions.enums import RunKind, RunStatus
-from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.outputs.score import CHECK, ScoreRecord
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import EnsembleError, StoreError, ValidationError, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -29,8 +29,6 @@ from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, docume
 if TYPE_CHECKING:
     import pandas as pd
 
-CHECK: Final = "check."
-"""What the names of the scores begin with that a check leaves."""
 UNNAMED: Final = "(no name)"
 
 _TRACES: Final = (".trace.json", ".trace.json.gz")

@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ensemble_notebook import ValidationError, load_class, load_traces
+from ensemble_notebook import CheckFailed, ValidationError, check, load_class, load_traces
 from ensemble_notebook.cli.main import main
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
+from ensemble_notebook.scorers import called, contains
 from tests.support.class_runs import REASON, SECRET, fill_class, work
 
 
@@ -138,3 +139,13 @@ def test_the_command_writes_the_page_and_says_what_it_could_not_read(runs: Path,
     assert main(["class", *folders, "--texts", "-o", str(tmp_path / "class.csv")]) == 0
     assert SECRET in (tmp_path / "class.csv").read_text()
     assert main(["class", str(tmp_path / "nobody")]) == 2
+
+
+def test_what_check_leaves_in_a_run_is_counted(tmp_path: Path) -> None:
+    output = work()
+    with pytest.raises(CheckFailed):
+        check(output, contains("done"), called("search"))
+    (tmp_path / "ada").mkdir()
+    output.trace.save(tmp_path / "ada" / "1.trace.json")
+    row = load_class(tmp_path / "ada").frame.iloc[0]
+    assert (row["checks"], row["checks_passed"], row["first_mistake"]) == (2, 1, "check.called('search')")

@@ -103,6 +103,10 @@ def find_name(wanted: str, names: Container[str]) -> str:
     return wanted if wanted in names else RENAMED.get(wanted, wanted)
 
 
+CHECK: Final = "check."
+"""What the names of the scores begin with that a check leaves."""
+
+
 class ScoreKind(StrEnum):
     """Who gave a score."""
 
