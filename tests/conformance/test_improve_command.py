@@ -65,6 +65,20 @@ def test_c119_the_cell_with_the_better_texts_comes_below_and_nothing_else_of_it_
     assert cell.rstrip() == CELL.replace("Label this. Ticket {ticket}", text).rstrip()
 
 
+def test_c119_an_ensemble_that_no_cell_can_say_keeps_its_verdict(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.names["mapped"] = make_team(lambda rules: 1.0 if rules else 0.3).map(make_rows(45), score=right)
+    assert desk.run(f"verdict = {LINE.replace('labelled', 'mapped')} -o better").success
+    assert desk.names["verdict"].is_confirmed
+    told = capsys.readouterr().out
+    assert "There is no cell with the better texts, which `changes` has: The llm of the ensemble is an object" in told
+
+
+def test_c119_a_result_keeps_its_name(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.names["mapped"] = desk.names["team"].map(make_rows(45), score=right)
+    assert desk.run(LINE.replace("labelled", "mapped")).success
+    assert "%%ensemble --define -o improved" in capsys.readouterr().out
+
+
 def test_c118_an_ensemble_takes_rows_and_a_score(desk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     line = LINE.replace("labelled", "team") + " --map tickets --score right --held-out 0.4 --seed 2"
     assert desk.run(line).success
@@ -86,12 +100,15 @@ def test_c118_an_ensemble_takes_rows_and_a_score(desk: Any, capsys: pytest.Captu
         ("team --change task.label.description --map tickets", "improve needs a score"),
         ("team --change task.label.description --map tickts --score right", "Did you mean 'tickets'?"),
         ("tickets --change task.label.description", "is no result of a map and no ensemble, but a list"),
+        ("labelled --change task.lable.description", "No task is called 'lable'. Did you mean 'label'?"),
         ("labelled --change task.label.description --budget '$0.0001'", "The 15 held-out rows take about"),
         ("labelled two --change task.label.description", "takes the result of a map"),
     ],
 )
 def test_c118_mistakes_are_told(desk: Any, line: str, told: str) -> None:
-    assert told in str(desk.error(f"%ensemble improve {line}"))
+    error = str(desk.error(f"%ensemble improve {line}"))
+    assert told in error
+    assert "Variant" not in error
     assert len(desk.names["model"].calls) == 45
 
 

@@ -14,7 +14,6 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.improving.improve_settings import EXAMPLES, ImproveSettings
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, read_rows, to_kept_value
-from ensemble_notebook.ensemble.many_runs.variants import make_variants
 from ensemble_notebook.ensemble.run_preparation import make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import ValidationError, did_you_mean
@@ -65,7 +64,6 @@ def _find_text(ensemble: RunnableEnsemble, graph: Graph, place: str) -> str:
             f"{len(parts)} {kind}s are called {name!r}, so {place!r} is no single place: give one another name."
         )
     if not parts:
-        make_variants(ensemble, {"a": {place: ""}})  # says what is wrong with the name
         raise ValidationError(f"No {kind} is called {name!r}.{did_you_mean(name, [own for own, _ in named])}")
     known = _TEXTS[kind]
     if field_name not in known:

@@ -75,7 +75,7 @@ def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
     shell.magics_manager.registry["EnsembleMagics"].show_run(ensemble, start, Options(out=out))
     made: Improvement = names[out]
     if made.changes:
-        _give_cell(word, ensemble, cell, made, shell)
+        _give_cell(word if result is None else "improved", ensemble, cell, made, shell)
     return made
 
 
@@ -156,14 +156,18 @@ def _find_rows(place: str | None, result: MapResult | None, names: Mapping[str, 
 
 
 def _give_cell(name: str, ensemble: Any, cell: RunOrigin | None, made: Improvement, shell: Any) -> None:
-    """Put the better texts into a new cell below the line; where that can't be, print it."""
-    head = f"%%ensemble --define -o {name if name.isidentifier() else 'better'}"
+    """Put the better texts into a new cell below the line; where that can't be, print it, or say why there is none."""
+    head = f"%%ensemble --define -o {name}"
     try:
         body = write_improved_cell(ensemble, cell, made.changes, shell.user_ns)
         if cell is not None:
             head = f"%%ensemble {cell.options.strip()}".rstrip()
     except ValidationError:  # it stands in the file that the cell builds on, or where nobody writes
-        body = made.ensemble.to_yaml(shell.user_ns)
+        try:
+            body = made.ensemble.to_yaml(shell.user_ns)
+        except ValidationError as error:  # the texts were paid for: they are in the verdict
+            write_text(f"There is no cell with the better texts, which `changes` has: {error}\n")
+            return
     body = body.strip("\n")
     text = give_cell(f"{head}\n{body}\n", shell)
     if text is not None:
