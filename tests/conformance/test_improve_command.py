@@ -136,6 +136,7 @@ def test_w178_the_verdict_shows_its_sentence_the_changed_words_and_every_candida
     bundle = better._repr_mimebundle_()
     assert bundle["text/plain"].startswith(repr(better))
     assert "task.label.description:\n- Label this." in bundle["text/plain"]
+    assert "\n+ Mind rule " in bundle["text/plain"]
     page = bundle["text/html"]
     assert "that it never saw" in page
     assert "candidate 1" in page

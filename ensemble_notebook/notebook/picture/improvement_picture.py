@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -30,7 +31,8 @@ def make_improvement_bundle(improvement: Improvement) -> html.Bundle:
     """The verdict as plain text, with the texts that changed, and as HTML."""
     before, changes = improvement.before, dict(improvement.changes)
     plain = [repr(improvement)]
-    plain += [f"{place}:\n- {mask(before[place])}\n+ {mask(text)}" for place, text in changes.items()]
+    for place, text in changes.items():
+        plain.append(f"{place}:\n{indent(mask(before[place]), '- ')}\n{indent(mask(text), '+ ')}")
     parts = [html.tag("div", html.tag("strong", repr(improvement)))]
     for place, text in changes.items():
         pieces = TextChange(place, mask(before[place]), mask(text)).pieces
