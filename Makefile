@@ -17,7 +17,7 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo wheel site test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
+.PHONY: help demo lessons wheel site test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -69,6 +69,9 @@ bench: weights ## Measure what the engine and the magic cost
 
 pictures: $(INSTALLED) $(BUNDLE) ## Photograph the timeline for the README, light and dark
 	$(BIN)/python -m tests.browser.pictures
+
+lessons: $(INSTALLED) ## Run the lessons anew, and save them with what they show
+	$(BIN)/python -m tests.support.lessons
 
 conformance: $(INSTALLED) ## Write docs/conformance.md from the tests
 	$(BIN)/python -m tests.conformance

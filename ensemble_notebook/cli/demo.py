@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 NOTEBOOK: Final = "00-demo.ipynb"
-LESSON: Final = "01-first-ensemble.ipynb"
-"""Comes after it, and runs a real model."""
+LESSON: Final = "01-first-team.ipynb"
+"""Comes after it, with the module of the course beside it."""
+_COURSE: Final = "course"
 _CELL_TIMEOUT_S: Final = 120
 _TRACE: Final = "application/vnd.ensemble.trace+json"
 
@@ -41,12 +42,13 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     notebook = _execute(source / NOTEBOOK, result)
     if not (lesson := folder / LESSON).exists():  # one that is there may have been worked in
         shutil.copy(source / LESSON, lesson)
+    shutil.copytree(source / _COURSE, folder / _COURSE, dirs_exist_ok=True)
     print(f"\nThe notebook with its results is {result}\n")
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         shown = output.get("data", {})
         if _TRACE in shown:
             print(f"{shown['text/plain']}\n")
-    print(f"Next: {LESSON} beside it runs a small model on this machine; `jupyter ensemble models pull` fetches it.")
+    print(f"Next: {LESSON} beside it, the first of nine lessons; it needs no key either.")
     if not opens:
         return
     if not _has_display():

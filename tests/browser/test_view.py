@@ -39,7 +39,7 @@ MARKUP = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper scrip
 
 
 def test_the_first_lesson_runs_on_the_local_model(open_in_window: Opener, lab: Lab) -> None:
-    notebook = open_in_window(lesson="01-first-ensemble.ipynb")
+    notebook = open_in_window(lesson="01-first-team.ipynb")
     notebook.run_to_end(0, 1)
     wait_for_text(notebook.timeline(1), "2 tasks in ")
     notebook.run_to_end(2)
@@ -130,7 +130,7 @@ def test_a_saved_notebook_reopens_explorable_without_its_kernel(open_notebook: O
 
 
 def test_the_kitchen_burns_in_the_dark(open_in_window: Opener, lab: Lab) -> None:
-    notebook = open_in_window(lesson="02-kitchen.ipynb", theme="dark")
+    notebook = open_in_window(lesson="03-phases-at-work.ipynb", theme="dark")
     notebook.run_to_end(0, 1)
     notebook.execute(WAIT_FOR_COOK)
     notebook.run(2)
@@ -150,7 +150,7 @@ def test_the_kitchen_burns_in_the_dark(open_in_window: Opener, lab: Lab) -> None
 
 
 def test_a_manager_s_refused_wish_says_why(open_in_window: Opener) -> None:
-    notebook = open_in_window(lesson="03-manager-and-workers.ipynb")
+    notebook = open_in_window(lesson="04-manager-and-workers.ipynb")
     notebook.run_to_end(0, 1, 4)
     notebook.run(5)
     timeline = notebook.timeline(5)
@@ -167,7 +167,7 @@ def test_a_manager_s_refused_wish_says_why(open_in_window: Opener) -> None:
 
 
 def test_waits_and_a_spent_budget_show_in_the_dark(open_in_window: Opener) -> None:
-    notebook = open_in_window(lesson="04-when-things-fail.ipynb", theme="dark")
+    notebook = open_in_window(lesson="05-when-things-fail.ipynb", theme="dark")
     notebook.run_to_end(0, 1, 2)
     retried = notebook.timeline(2)
     retried.get_by_role("button", name="1 retried: show the next").click()

@@ -95,7 +95,7 @@ def test_the_demo_plays_what_ships_and_lays_the_first_lesson_beside_it_c104(tmp_
     assert main(["demo", "--dir", str(tmp_path), "--no-open"]) == DONE
     shown = capsys.readouterr().out
     assert shown.count("recorded from a scripted team") == 3
-    assert "jupyter ensemble models pull" in shown
+    assert "Next: 01-first-team.ipynb beside it" in shown
     assert lesson.read_bytes() == (find_package_file("notebooks") / module.LESSON).read_bytes()
 
 

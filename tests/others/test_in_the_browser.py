@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.others.venv import ROOT, Venv
 
-LESSON: Final = "05-reading-traces.ipynb"
+LESSON: Final = "06-reading-traces.ipynb"
 LIMIT_MS: Final = 60_000
 PURE: Final = ("lazy-loader", "cloudpickle", "platformdirs", "typing-extensions")
 """What the package imports with `load_traces`."""

@@ -73,7 +73,7 @@ def test_first_run_becomes_a_timeline_at_a_click(site: str, page: Page) -> None:
 
 
 def test_run_of_a_lesson_is_explored(site: str, page: Page) -> None:
-    page.goto(f"{site}/lessons/05-reading-traces.html")
+    page.goto(f"{site}/lessons/06-reading-traces.html")
     run = page.locator(".run").first
     run.scroll_into_view_if_needed()
     run.get_by_role("row").nth(2).click(timeout=LIMIT_MS)
@@ -85,7 +85,7 @@ def test_files_alone_are_searched(built: tuple[Path, float], page: Page) -> None
     expect(page.locator("#search-results li").first).to_be_visible(timeout=LIMIT_MS)
 
 
-@pytest.mark.parametrize("place", ["index.html", "how.html", "lessons/04-when-things-fail.html"])
+@pytest.mark.parametrize("place", ["index.html", "how.html", "lessons/05-when-things-fail.html"])
 def test_page_is_no_wider_than_a_phone(site: str, page: Page, place: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{site}/{place}", wait_until="networkidle")

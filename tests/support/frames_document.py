@@ -68,7 +68,7 @@ output.frames.critical_path.groupby("kind", observed=True)["share"].sum()
 output.frames.timeseries(dt=0.5)[["llm_requests", "tools"]].max()
 ```
 
-[The lesson on reading traces](../notebooks/05-reading-traces.ipynb) has ten questions, and the lines that answer each.
+[The lesson on reading traces](../notebooks/06-reading-traces.ipynb) has ten questions, and the lines that answer each.
 `output.plot` draws tokens, cost, tasks and concurrency from these frames (extra `plots`). `.plot()` of pandas itself
 needs Matplotlib, which does not come with this package.
 

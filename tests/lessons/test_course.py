@@ -1,0 +1,19 @@
+"""The course as a whole: its order, and what leads from one lesson to the next."""
+
+from __future__ import annotations
+
+from tests.support.lessons import FOLDER
+
+LESSONS = (
+    "01-first-team.ipynb",
+    "03-phases-at-work.ipynb",
+    "04-manager-and-workers.ipynb",
+    "05-when-things-fail.ipynb",
+    "06-reading-traces.ipynb",
+    "07-many-rows.ipynb",
+    "08-which-is-better.ipynb",
+)
+
+
+def test_there_are_the_demo_and_the_lessons() -> None:
+    assert sorted(path.name for path in FOLDER.glob("*.ipynb")) == ["00-demo.ipynb", *LESSONS]
