@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOTEBOOK: Final = "00-demo.ipynb"
 LESSON: Final = "01-first-team.ipynb"
 """Comes after it, with the module of the course beside it."""
-_COURSE: Final = "course"
+COURSE: Final = "course"
 _CELL_TIMEOUT_S: Final = 120
 _TRACE: Final = "application/vnd.ensemble.trace+json"
 
@@ -42,7 +42,7 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     notebook = _execute(source / NOTEBOOK, result)
     if not (lesson := folder / LESSON).exists():  # one that is there may have been worked in
         shutil.copy(source / LESSON, lesson)
-    shutil.copytree(source / _COURSE, folder / _COURSE, dirs_exist_ok=True)
+    shutil.copytree(source / COURSE, folder / COURSE, dirs_exist_ok=True)
     print(f"\nThe notebook with its results is {result}\n")
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         shown = output.get("data", {})

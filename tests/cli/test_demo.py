@@ -23,6 +23,7 @@ def book(tmp_path, monkeypatch):
         folder.mkdir()
         nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / module.NOTEBOOK)
         nbformat.write(nbformat.v4.new_notebook(), folder / module.LESSON)
+        (folder / module.COURSE).mkdir()
         monkeypatch.setattr(module, "find_package_file", lambda name: tmp_path / name)
         return tmp_path / "result"
 
@@ -96,6 +97,7 @@ def test_the_demo_plays_what_ships_and_lays_the_first_lesson_beside_it_c104(tmp_
     shown = capsys.readouterr().out
     assert shown.count("recorded from a scripted team") == 3
     assert "Next: 01-first-team.ipynb beside it" in shown
+    assert (tmp_path / module.COURSE / "__init__.py").is_file()
     assert lesson.read_bytes() == (find_package_file("notebooks") / module.LESSON).read_bytes()
 
 
