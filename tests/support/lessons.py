@@ -60,7 +60,7 @@ def rows_of(saved: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 @contextmanager
 def without_models() -> Iterator[None]:
     """No kernel that is started here asks a real model or keeps its runs; scripts and recordings are always allowed."""
-    settings = {"ENSEMBLE_NOTEBOOK_ALLOWED_MODELS": "no-model-at-all", "ENSEMBLE_NOTEBOOK_STORE": "off"}
+    settings = {"ENSEMBLE_NOTEBOOK_ALLOWED_MODELS": "scripted", "ENSEMBLE_NOTEBOOK_STORE": "off"}
     kept = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
