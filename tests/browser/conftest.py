@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +19,9 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from tests.browser.built_view import served_view
-from tests.browser.lab import ARTEFACTS, ROOT, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
+from tests.browser.lab import ARTEFACTS, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
 from tests.browser.window import SIZE, Window
+from tests.support.lessons import COURSE, FOLDER
 
 CHROMIUM: Final = os.environ.get("ENSEMBLE_NOTEBOOK_CHROMIUM", "/usr/bin/chromium")
 # No sandbox, since CI is root; nothing that would talk to the network by itself.
@@ -161,10 +163,11 @@ def make_file(lab: Lab, *sources: str, lesson: str | None) -> Path:
     for wake in lab.work.glob("*.wake"):
         wake.unlink()
     if lesson is not None:
-        notebook = json.loads((ROOT / "notebooks" / lesson).read_text())
+        notebook = json.loads((FOLDER / lesson).read_text())
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code":
                 cell |= {"outputs": [], "execution_count": None}
         (lab.work / lesson).write_text(json.dumps(notebook))
+        shutil.copytree(FOLDER / COURSE, lab.work / COURSE, dirs_exist_ok=True)
         return lab.work / lesson
     return write_notebook(lab.work / f"test-{len(list(lab.work.iterdir()))}.ipynb", *sources)

@@ -18,7 +18,7 @@ from pathlib import Path
 from ensemble_notebook.models.model_source import ModelSource
 
 async def prepare_later(*given, prepare=ModelSource.prepare):
-    while not Path("lesson-1.wake").exists():
+    while not Path("model.wake").exists():
         await asyncio.sleep(0.05)
     return await prepare(*given)
 
@@ -35,24 +35,33 @@ def hold(cook):
 from pathlib import Path
 cook = hold(cook)
 """
+TIDES = """%%ensemble -o report -i topic="tidal energy"
+llm: local
+agents:
+  Researcher: {goal: Find facts that can be checked}
+  Writer: {goal: Turn facts into clear prose, background: You write for engineers who have one minute.}
+tasks:
+  gather: {description: "Name two key facts about {topic}", agent: Researcher}
+  risks: {description: "Name one risk of {topic}", agent: Researcher}
+  brief: {description: "Write a brief about {topic}", agent: Writer, context: [gather, risks]}
+"""
 MARKUP = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper script\").length"
 
 
-def test_the_first_lesson_runs_on_the_local_model(open_in_window: Opener, lab: Lab) -> None:
-    notebook = open_in_window(lesson="01-first-team.ipynb")
+def test_a_team_runs_on_the_local_model(open_in_window: Opener, lab: Lab) -> None:
+    notebook = open_in_window(LOAD, "%%ensemble -i topic='the tide'\n- Describe {topic} in one sentence\n", TIDES)
     notebook.run_to_end(0, 1)
-    wait_for_text(notebook.timeline(1), "2 tasks in ")
-    notebook.run_to_end(2)
+    wait_for_text(notebook.timeline(1), "1 task in ")
     notebook.execute(WAIT_FOR_MODEL)
-    notebook.run(3)
-    timeline = notebook.timeline(3)
+    notebook.run(2)
+    timeline = notebook.timeline(2)
     wait_for_text(timeline, "gather")
     wait_for_text(timeline, "Running")
     wait_for(lambda: timeline.locator(".et-title").all_inner_texts() == ["gather", "risks", "brief"], 30)
-    assert notebook.prompt(3) == "[*]:"
-    photograph("lesson-1-live-light", notebook.page)
-    (lab.work / "lesson-1.wake").touch()
-    notebook.wait_until_done(3)
+    assert notebook.prompt(2) == "[*]:"
+    photograph("local-live-light", notebook.page)
+    (lab.work / "model.wake").touch()
+    notebook.wait_until_done(2)
     wait_for_text(timeline, "Completed")
     wait_for_text(timeline, "3 tasks in ")
     assert "scripted" not in timeline.inner_text()
@@ -61,15 +70,27 @@ def test_the_first_lesson_runs_on_the_local_model(open_in_window: Opener, lab: L
     drawer.get_by_role("tab", name="Messages").click()
     wait_for_text(drawer, "Write a brief about tidal energy")
     wait_for_text(drawer, "You write for engineers who have one minute.")
-    photograph("lesson-1-drawer-light", timeline)
-    notebook.run_to_end(4)
-    wait_for(
-        lambda: all(word in notebook.output(4) for word in ("gather", "risks", "brief", "Researcher", "Writer")), 30
-    )
-    notebook.run_to_end(9)
-    wait_for_text(notebook.outputs(9), "Did you mean goal?")
-    assert "Traceback" not in notebook.output(8)
-    photograph("lesson-1-light", notebook.page)
+    photograph("local-drawer-light", timeline)
+
+
+def test_the_first_lesson_asks_no_model_and_what_is_selected_is_data(open_in_window: Opener) -> None:
+    notebook = open_in_window(lesson="01-first-team.ipynb")
+    notebook.run_to_end(0, 1, 2, 3)
+    report = notebook.timeline(3)
+    wait_for_text(report, "4 tasks in ")
+    wait_for_text(report, "scripted")
+    photograph("lesson-1-team-light", notebook.page)
+    notebook.run_to_end(4, 5)
+    wait_for(lambda: all(word in notebook.output(4) for word in ("brief", "story", "people", "cause")), 30)
+    wait_for_text(report.locator("[role=row][aria-selected=true]"), "brief")
+    report.get_by_text("cause", exact=True).first.click()
+    notebook.execute("import pandas; seen = report.frames.spans.loc[report.timeline.selection, 'name'].tolist()")
+    notebook.execute("assert seen == ['cause'], seen")
+    notebook.run_to_end(6, 7)
+    wait_for_text(notebook.outputs(7), "Did you mean goal?")
+    notebook.run_to_end(8, 9, 10)
+    wait_for_text(notebook.outputs(10), "0 of 4 hold")
+    photograph("lesson-1-check-light", notebook.page)
 
 
 def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_is_run(open_in_window: Opener) -> None:
