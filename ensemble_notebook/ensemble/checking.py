@@ -15,14 +15,17 @@ from ensemble_notebook.domain.definitions.enums import DONE, ExitReason, SpanSta
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.outputs.score import CHECK, Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.planning.map_design import SETTLED
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-from ensemble_notebook.ensemble.scoring import LaterScores, RunToScore, Scorable
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.scoring import LaterScores, Scorable
 from ensemble_notebook.errors import CheckFailed, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.evaluation.scorer import (
     Judge,
     ReadyScorer,
+    Scoring,
     describe_score,
     keep_scores,
     make_record,
@@ -75,17 +78,19 @@ class CheckReport:
         return make_mime_bundle("check", self)
 
 
-def check(output: EnsembleOutput, *expectations: Any) -> None:
+def check(output: EnsembleOutput | MapResult, *expectations: Any) -> None:
     """Check what is expected of a run: shows what holds and what does not, and raises where something doesn't.
 
     ::
 
         check(report, called("search"), called("delete", at_most=0), finished_before("gather", "brief"))
+        check(result, equals(), calls_at_most(3))  # in every row of a map
 
     What each came to is a score of the run, called ``check.called('search')``: in `output`, its files, and the store.
 
     Args:
-        output: of a run that has ended, however it did.
+        output: of a run that has ended, however it did; or the result of a map, where what is expected holds if it does
+            in every row.
         *expectations: scorers: of `ensemble_notebook.scorers`, functions that give True or False, ensembles that judge.
             One that has no opinion, or fails, does not hold. Of a run that did not come to its end, none does.
 
@@ -93,58 +98,66 @@ def check(output: EnsembleOutput, *expectations: Any) -> None:
         CheckFailed: something does not hold; it is an `AssertionError`.
         ValidationError: there is nothing to check, or an expectation is none.
     """
-    (run,) = _find_run(output)._list_scored()
+    run = _find_run(output)
     given = _read_expectations(expectations)
-    unfinished = _explain_end(output)
-    if unfinished is None:
-        made = _ask(output, run, given)
+    note, kind = "", "run"
+    if isinstance(output, MapResult):
+        kind, made = "map", _ask_rows(output, run, given)
+    elif (unfinished := _explain_end(run)) is None:
+        made = [said[run.name or "run"] for said in _ask(run, given)]
     else:
-        score = Score(value=False, reason="the run did not come to its end", span=unfinished.span)
-        made = [(_make_record(run, shown, score), score.span) for shown in given]
-    records = [record for record, _ in made]
+        note = mask(unfinished.reason or "")
+        made = [_make_verdict(run, shown, replace(unfinished, reason=_UNFINISHED)) for shown in given]
+    records = [each.record for each in made]
     keep_scores(records)
     output._take_scores(records)
     lines = tuple(
-        CheckedExpectation(
-            shown=shown,
-            holds=bool(record.passed),
-            reason=record.reason or "",
-            span=_describe_span(output, span_id),
-        )
-        for shown, (record, span_id) in zip(given, made, strict=True)
+        CheckedExpectation(shown=shown, holds=bool(each.record.passed), reason=each.record.reason or "", span=each.span)
+        for shown, each in zip(given, made, strict=True)
     )
     failed = [each for each in lines if not each.holds]
-    named = "" if output.name is None else f" of {output.name!r}"
+    named = "" if run.name is None else f" of {run.name!r}"
     count = f"{len(lines) - len(failed)} of {len(lines)} hold" if failed or len(lines) > 1 else "It holds"
-    note = "" if unfinished is None else mask(unfinished.reason or "")
-    render_view("show_check", CheckReport(title=f"{count}: run {output.run_id}{mask(named)}", note=note, lines=lines))
+    render_view("show_check", CheckReport(title=f"{count}: {kind} {run.run_id}{mask(named)}", note=note, lines=lines))
     if failed:
         verb = "does" if len(failed) == 1 else "do"
         what = f"{len(failed)} of {pluralize(len(lines), 'expectation')} {verb} not hold"
         told = "; ".join(f"{each.shown} ({each.reason})" if each.reason else each.shown for each in failed)
-        message = f"{what}: {told}." if unfinished is None else f"{note} So {what}."
+        message = f"{note} So {what}." if note else f"{what}: {told}."
         raise CheckFailed(message, failed=[each.shown for each in failed], total=len(lines))
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What an expectation comes to in a run, and the span that shows it, in words."""
+
+    record: ScoreRecord
+    span: str = ""
+
+
 def _find_run(output: Any) -> EnsembleOutput:
-    """The output of a run.
+    """The run that is checked; of a map its own.
 
     Raises:
         ValidationError: it is something else; says what to do.
     """
     if isinstance(output, EnsembleOutput):
         return output
-    if output is None:
+    if isinstance(output, MapResult):
+        if (run := output._last_output) is not None:
+            return run
+        hint = "there was no row."
+    elif output is None:
         hint = "it is None. Run the cell that makes it first, with -o and its name."
     elif isinstance(output, Scorable):
-        hint = "there are many runs here. Give that of one: result[0].output."
+        hint = "there are many runs here. Give that of one: load_output(run_id)."
     elif callable(getattr(output, "result", None)):
         hint = "it still runs, or may. Give .result() of it."
     elif is_ensemble(output):
         hint = "it is an ensemble, which has not run. Give what .run() gives."
     else:
         hint = f"it is a {type(output).__name__}. First comes the output, then what is expected of it: {_SAMPLE}."
-    raise ValidationError(f"check takes the output of a run, and {hint}")
+    raise ValidationError(f"check takes the output of a run or the result of a map, and {hint}")
 
 
 def _read_expectations(given: Sequence[Any]) -> dict[str, Any]:
@@ -183,35 +196,75 @@ def _refuse_unread(given: Any) -> None:
         raise ValidationError(f"The expectation {given!r} is a text, and no scorer.{told}")
     if getattr(given, "__module__", None) == _MADE_FOR and getattr(given, "__name__", None) in ready_made.__all__:
         raise ValidationError(f"{given.__name__} makes an expectation: call it, as in {_SAMPLE}.")
+    if isinstance(given, Judge) and given.is_pair:
+        raise ValidationError(f"{given!r} compares two variants, and check looks at each run by itself.")
     if not (callable(given) or isinstance(given, ReadyScorer | Judge) or is_ensemble(given)):
         what = "an output" if isinstance(given, Scorable) else repr(given)
         raise ValidationError(f"check takes expectations behind the output, and {what} is none: {_SAMPLE}.")
 
 
-def _ask(output: EnsembleOutput, run: RunToScore, given: dict[str, Any]) -> list[tuple[ScoreRecord, str | None]]:
-    """What expectations say of a run that has come to its end, each with the id of the span that shows it.
+def _ask(scored: Scorable, given: dict[str, Any]) -> list[dict[str, _Verdict]]:
+    """What each expectation says of the runs that have come to their end, by the name of the run.
 
     Raises:
-        ValidationError: one needs what the run does not have; nothing was called.
+        ValidationError: one needs what the runs do not have; nothing was called.
     """
-    asked = [
-        (name, LaterScores(output, {name: each}, output._expected, is_replacing=True)) for name, each in given.items()
-    ]
+    runs = {each.name: each.run for each in scored._list_scored()}
+    asked = {
+        shown: LaterScores(scored, {shown: each}, scored._expected, is_replacing=True) for shown, each in given.items()
+    }
     made = []
-    for shown, later in asked:
+    for shown, later in asked.items():
         later.run()
-        ((_, scoring),) = later.scorings.items()
-        verdict = _settle(scoring.records)
-        if not verdict.value and verdict.reason is None and not later.looks_at_run:
-            verdict = replace(verdict, reason=f"the output is {write_short(output.raw)}")
-        name = next((each.name for each in scoring.records if not each.passed), shown)
-        span_id = scoring.shown_by.get(name)
-        if span_id is None and not later.looks_at_run:
-            span_id = _find_final_span(output)
-        # Of a judge, its model and costs stay.
-        first = scoring.records[0] if scoring.records else _make_record(run, shown, verdict)
-        made.append((replace(first, **_tell(shown, verdict)), span_id))
+        made.append({name: _read(runs[name], shown, later, said) for name, said in later.scorings.items()})
     return made
+
+
+def _read(run: EnsembleOutput, shown: str, later: LaterScores, scoring: Scoring) -> _Verdict:
+    verdict = _settle(scoring.records)
+    if not verdict.value and verdict.reason is None and not later.looks_at_run:
+        verdict = replace(verdict, reason=f"the output is {write_short(run.raw)}")
+    name = next((each.name for each in scoring.records if not each.passed), shown)
+    span_id = scoring.shown_by.get(name)
+    if span_id is None and not later.looks_at_run:
+        span_id = _find_final_span(run)
+    made = _make_verdict(run, shown, replace(verdict, span=span_id))
+    if not scoring.records:
+        return made
+    # Of a judge, its model and costs stay.
+    told = {name: getattr(made.record, name) for name in ("name", "passed", "value", "reason")}
+    return replace(made, record=replace(scoring.records[0], **told, label=None, error=None, replaces=True))
+
+
+def _ask_rows(result: MapResult, run: EnsembleOutput, given: dict[str, Any]) -> list[_Verdict]:
+    """What each expectation comes to in a map: it holds where it holds in each row.
+
+    Raises:
+        ValidationError: as `_ask`.
+    """
+    rows = [each for each in result.rows if each.status != SETTLED]  # such a one was not needed
+    ends = {each.name: why for each in rows if (why := _explain_row(each)) is not None}
+    said = _ask(result, given) if len(ends) < len(rows) else [{} for _ in given]
+    made = []
+    for shown, by_row in zip(given, said, strict=True):
+        told = [by_row.get(each.name) or _make_verdict(each.output or run, shown, ends[each.name]) for each in rows]
+        failed = [(row, verdict) for row, verdict in zip(rows, told, strict=True) if not verdict.record.passed]
+        reason, span = f"in {len(rows) - len(failed):,} of {pluralize(len(rows), 'row')}", ""
+        if failed:
+            row, first = failed[0]
+            reason = ": ".join(filter(None, [f"{reason}, not in {row.name}", first.record.reason]))
+            span = mask(f"{row.name}, {first.span}") if first.span else ""
+        record = _make_verdict(run, shown, Score(not failed, reason)).record
+        kind = next((each.record.kind for each in by_row.values()), record.kind)
+        made.append(_Verdict(replace(record, kind=kind), span))
+    return made
+
+
+def _explain_row(row: RowResult) -> Score | None:
+    """Why nothing that is expected of a row holds; None where its run came to its end."""
+    if row.output is None:
+        return Score(value=False, reason=f"it did not run ({row.reason or row.status})")
+    return _explain_end(row.output)
 
 
 def _settle(records: Sequence[ScoreRecord]) -> Score:
@@ -258,6 +311,7 @@ def _explain_end(output: EnsembleOutput) -> Score | None:
     return Score(value=False, reason=f"The run failed{told}", span=fatal)
 
 
+_UNFINISHED: Final = "the run did not come to its end"
 _CUT: Final = (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED)
 _STOPPED: Final = {
     ExitReason.INTERRUPTED: "was stopped before its end",
@@ -266,16 +320,9 @@ _STOPPED: Final = {
 }
 
 
-def _make_record(run: RunToScore, shown: str, score: Score) -> ScoreRecord:
-    facts = {**run.place, "kind": ScoreKind.CODE, "scorer": shown, "replaces": True}
-    return make_record(f"{CHECK}{shown}", score, facts, datetime.now(UTC))
-
-
-def _tell(shown: str, score: Score) -> dict[str, Any]:
-    """What is said of an expectation, as fields of a record."""
-    passed = bool(score.value)
-    told = {"name": f"{CHECK}{shown}", "passed": passed, "value": float(passed), "reason": score.reason}
-    return {**told, "label": None, "error": None, "replaces": True}
+def _make_verdict(run: EnsembleOutput, shown: str, score: Score) -> _Verdict:
+    facts = {"run_id": run.run_id, "kind": ScoreKind.CODE, "scorer": shown, "replaces": True}
+    return _Verdict(make_record(f"{CHECK}{shown}", score, facts, datetime.now(UTC)), _describe_span(run, score.span))
 
 
 def _describe_span(output: EnsembleOutput, span_id: str | None) -> str:

@@ -264,7 +264,8 @@ def test_v71_of_another_ensemble_the_table_says_so(report: EnsembleOutput, capsy
         (lambda report: (report,), "check was told nothing to expect"),
         (lambda report: (no_errors(), report), "it is a ReadyScorer. First comes the output"),
         (lambda report: (report.ensemble, no_errors()), "it is an ensemble, which has not run"),
-        (lambda report: (make_team().map([{"a": 1}]), no_errors()), "there are many runs here"),
+        (lambda report: (make_team().map([]), no_errors()), "there was no row"),
+        (lambda report: (report, judged_by(report.ensemble, pair=True)), "compares two variants"),
         (lambda report: (report, "caled('x')"), r"is a text, and no scorer. Did you mean 'called'\?"),
         (lambda report: (report, "scorers.called('x')"), "Without quotes it is one: scorers.called"),
         (lambda report: (report, called), "called makes an expectation: call it"),
@@ -279,6 +280,62 @@ def test_v71_mistakes_are_said_before_anything_is_called(report: EnsembleOutput,
     with pytest.raises(ValidationError, match=message):
         check(*give(report))
     assert report.score_records == ()
+
+
+def translate(given: TaskInput) -> str:
+    if given.inputs["word"] == "?":
+        raise ValueError("no word")
+    return {"chat": "cat", "chien": "dog"}.get(given.inputs["word"], "bird")
+
+
+WORDS = pd.DataFrame({"word": ["chat", "chien", "poule"], "expected": ["cat", "dog", "hen"]}, index=["a", "b", "c"])
+
+
+def make_translator() -> Ensemble:
+    return Ensemble(tasks=[done("say", handler=translate)], name="words")
+
+
+def test_v71_of_a_map_holds_what_holds_in_each_row(capsys: pytest.CaptureFixture[str]) -> None:
+    result = make_translator().map(WORDS)
+    check(result, no_errors(), lambda output: bool(output.raw))
+    title, line, _ = capsys.readouterr().out.splitlines()
+    assert title == f"2 of 2 hold: map {result.run_id} of 'words'"
+    assert line == "✓ holds: no_errors() (in 3 of 3 rows)"
+    error = fail(result, scorers.equals(), no_errors())
+    assert str(error) == (
+        "1 of 2 expectations does not hold: equals() (in 2 of 3 rows, not in c: expected 'hen', got 'bird')."
+    )
+    assert "shown by c, task say, after " in capsys.readouterr().out.splitlines()[1]
+
+
+def test_v71_in_a_row_that_did_not_end_well_nothing_holds() -> None:
+    torn = make_translator().map(pd.concat([WORDS, pd.DataFrame({"word": ["?"], "expected": ["?"]}, index=["d"])]))
+    assert "in 3 of 4 rows, not in d: The run failed at 'say': ValueError: no word" in str(fail(torn, no_errors()))
+    poor = Ensemble(tasks=[Task.of("Translate {word}.", name="say")], llm="scripted", budget="1 call").map(WORDS)
+    assert "in 1 of 3 rows, not in b: The run had used up its budget." in str(fail(poor, no_errors()))
+    none = Ensemble(tasks=[lost("a")]).map([{}, {}])
+    assert "in 0 of 2 rows, not in row 0: The run failed at 'a'" in str(fail(none, no_errors()))
+
+
+def test_v71_a_judge_is_asked_of_each_row() -> None:
+    judge = Ensemble(tasks=[Task.of("Is {output} good?", output_type={"good": "bool"})], llm="scripted:flatters")
+    result = make_translator().map(WORDS)
+    check(result, judge)
+    (kept,) = result.frames.scores.itertuples()  # type: ignore[union-attr]
+    assert (kept.run_id, kept.kind, bool(kept.passed)) == (result.run_id, "judge", True)
+
+
+def test_v72_a_check_of_a_map_is_a_score_of_the_map_and_of_no_row(store_path: Path) -> None:
+    result = make_translator().map(WORDS, score=scorers.equals())
+    fail(result, scorers.equals())
+    check(result, no_errors())
+    wait_for_store()
+    for each in (result, load_traces(name="words").load_map(result.run_id)):
+        kept = each.frames.scores.set_index("name").run_id  # type: ignore[union-attr]
+        assert kept["check.equals()"] == kept["check.no_errors()"] == result.run_id
+        assert set(kept["is_equal"]) == {row.run_id for row in result}
+        assert not [name for name in each.frame.columns if name.startswith("check.")]
+        assert set(each.summary().score) == {"is_equal"}
 
 
 def test_v71_a_handle_is_asked_for_its_result() -> None:
@@ -311,6 +368,8 @@ def test_v72_each_expectation_is_a_score_of_the_run(report: EnsembleOutput, stor
 
 def test_v72_what_was_handed_in_as_a_file_is_checked_elsewhere(report: EnsembleOutput, tmp_path: Path) -> None:
     runs = load_traces(report.export(tmp_path / "exercise.trace.json"))
+    with pytest.raises(ValidationError, match=r"there are many runs here. Give that of one: load_output\(run_id\)"):
+        check(runs, no_errors())  # type: ignore[arg-type]
     loaded = runs.load_output(report.run_id)
     held = (called("search"), finished_before("gather", "brief"), matches("brief"), no_errors(), seconds_at_most(60))
     check(loaded, *held)

@@ -286,7 +286,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
             fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
             capture_mode=trace.capture_mode,
             input_names=design.inputs,
-            score_records=trace.scores,
+            score_records=[each for each in trace.scores if each.run_id != trace.run_id],  # those of rows
             identity=list_known_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA).identity,
             until_clear=design.until_clear,
         )

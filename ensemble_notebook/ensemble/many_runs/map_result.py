@@ -259,6 +259,12 @@ class MapResult(ScoredMap, Scorable, Pickled):
         vars(made).update(own, _score_records=(*self._score_records, *records))
         return made
 
+    def _take_scores(self, records: Iterable[ScoreRecord]) -> None:
+        """Add scores of the map itself, and of none of its rows, as `check` does. Not for users."""
+        if self._last_output is not None:
+            self._last_output._take_scores(records)
+            vars(self).pop("_scored_output", None)
+
     def score(
         self,
         score: AnyScorers,
