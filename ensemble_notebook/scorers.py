@@ -299,13 +299,14 @@ def _called(run: Any, tool: str, at_least: int, at_most: int | None) -> Score:
     spans = _list_spans(run, SpanKind.TOOL)
     calls = [each for each in spans if each.name == tool]
     count = len(calls)
+    told = f"{tool} was called {pluralize(count, 'time')}"
     if at_most is not None and count > at_most:  # shown by the first call that is too many
-        return Score(value=False, reason=f"{tool} was called {pluralize(count, 'time')}.", span=calls[at_most])
+        return Score(value=False, reason=told, span=calls[at_most])
     last = calls[-1] if calls else None
     if count >= at_least:
         return Score(value=True, span=last)
     guess = "" if calls else did_you_mean(tool, {each.name for each in spans})
-    return Score(value=False, reason=f"{tool} was called {pluralize(count, 'time')}.{guess}", span=last)
+    return Score(value=False, reason=f"{told}.{guess}" if guess else told, span=last)
 
 
 def called_in_order(tools: Sequence[str]) -> ReadyScorer:

@@ -119,7 +119,7 @@ def test_v64_phases_and_what_never_began() -> None:
 def test_v5_never_is_at_most_none_and_a_misspelt_scorer_is_answered(report: EnsembleOutput) -> None:
     assert look(report, called("delete", at_most=0)).value is True
     often = look(report, called("search", at_most=0))
-    assert (often.value, often.reason) == (False, "search was called 2 times.")
+    assert (often.value, often.reason) == (False, "search was called 2 times")
     assert repr(called("search", at_most=0)) == "called('search', at_most=0)"
     assert repr(called("search", at_least=0, at_most=0)) == "called('search', at_most=0)"
     assert repr(called("search", at_least=1, at_most=2)) == "called('search', at_most=2)"
@@ -168,7 +168,7 @@ def test_v71_what_does_not_hold_says_why_and_where(report: EnsembleOutput, capsy
     )
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("1 of 7 hold: run ")
-    assert "(search was called 2 times., shown by tool gather/turn#2/search, after" in told[1]
+    assert "(search was called 2 times, shown by tool gather/turn#2/search, after" in told[1]
     assert told[2] == "✗ does not: called('serch') (serch was called 0 times. Did you mean 'search'?)"
     assert "(the output is 'A brief.', shown by task brief" in told[3]
     assert told[4].startswith("✓ holds: contains('brief')")
@@ -177,7 +177,7 @@ def test_v71_what_does_not_hold_says_why_and_where(report: EnsembleOutput, capsy
     assert error.failed[:2] == ("called('search', at_most=1)", "called('serch')")
     assert error.total == 7
     assert str(error).startswith(
-        "6 of 7 expectations do not hold: called('search', at_most=1) (search was called 2 times.)"
+        "6 of 7 expectations do not hold: called('search', at_most=1) (search was called 2 times)"
     )
     wrong = make_team("lose").run()
     assert str(fail(wrong, no_errors())) == "1 of 1 expectation does not hold: no_errors() (failed: tool lose)."

@@ -6,6 +6,7 @@ from tests.support.lessons import FOLDER
 
 LESSONS = (
     "01-first-team.ipynb",
+    "02-tools-and-the-loop.ipynb",
     "03-phases-at-work.ipynb",
     "04-manager-and-workers.ipynb",
     "05-when-things-fail.ipynb",
