@@ -136,7 +136,8 @@ class Person:
             request = self._spans.get(event.span_id)
             about = "" if request is None else f"{describe_question(request)} "
             then = "" if request is None else f" So {describe_consequence(request)}."
-            sys.stdout.write(make_readable(f"{about}{NOBODY_HERE[0].upper()}{NOBODY_HERE[1:]}.{then}\n"))
+            why = NOBODY_HERE if self.is_asked else "the review_handler gave no answer"
+            sys.stdout.write(make_readable(f"{about}{why[0].upper()}{why[1:]}.{then}\n"))
         if isinstance(event, ReviewRequested):
             with self._lock:
                 self._spans[event.span_id] = event.request

@@ -162,17 +162,19 @@ def test_nobody_in_sight_is_not_waited_for(ask):
         run.decision.result(LIMIT_S)
 
 
-def test_that_nobody_could_be_asked_is_said_once(requested, capsys):
+@pytest.mark.parametrize("has_handler", [False, True])
+def test_that_nobody_could_be_asked_is_said_once(requested, capsys, has_handler):
     build = EventBuilder({"draft": ()})
     with build.task("draft"):
         build.review(text="The draft.")
     answered = next(each for each in build.events if type(each).__name__ == "ReviewAnswered")
     answered = replace(answered, span_id=requested.span_id, by="nobody_to_ask")
-    person = Person(has_timeline=False, has_console=False)
+    person = Person(has_timeline=False, has_console=False, is_asked=not has_handler)
     for event in (requested, answered, answered):
         person.on_event(event)
     told = capsys.readouterr().out
-    assert told.count("Nobody can be asked here: give review_handler=..., or resume where somebody can.") == 1
+    nobody = "Nobody can be asked here: give review_handler=..., or resume where somebody can."
+    assert told.count("The review_handler gave no answer." if has_handler else nobody) == 1
     assert "Is the output of 'draft' good?" in told
 
 
