@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.contract import ROOT, files, is_test, numbers_in, read, rules
+from tests.conformance.contract import ROOT, Rule, files, is_test, numbers_in, read, rules
 from tests.conformance.rule import SOURCES
 
 HERE: Final = Path(__file__).parent
@@ -37,15 +37,29 @@ def test_files_of() -> dict[str, list[Path]]:
     return dict(found)
 
 
-def links(paths: Iterable[Path]) -> str:
-    """The files in one cell of a table, each a link."""
-    shown = (path.relative_to(ROOT).as_posix() for path in paths)
-    return "<br>".join(f"[{path}](../{path})" for path in shown)
+def shown(path: Path) -> str:
+    """A file, as a link."""
+    name = path.relative_to(ROOT).as_posix()
+    return f"[{name}](../{name})"
+
+
+def by_tests(named: Iterable[Rule], found: Mapping[str, Iterable[Path]]) -> Iterator[str]:
+    """A row for all rules that the same files hold, in the order of the rules."""
+    together: dict[str, list[Rule]] = defaultdict(list)
+    for rule in named:
+        together["<br>".join(shown(path) for path in found.get(rule.number, ())) or "see the rule"].append(rule)
+    for files_of, held in together.items():
+        yield f"| {'<br>'.join(f'[{rule.number} {rule.title}]({rule.link})' for rule in held)} | {files_of} |"
 
 
 def document() -> str:
     """The text of `DOCUMENT`."""
-    found, named = held_by(), test_files_of()
+    found = held_by()
+    public = [rule for rule in rules() if rule.number in found]
+    from_source = {
+        source: ", ".join(rule.number for rule in public if source in SOURCES[rule.number])
+        for source in dict.fromkeys(source for sources in SOURCES.values() for source in sources)
+    }
     lines = [
         "# Conformance",
         "",
@@ -56,24 +70,20 @@ def document() -> str:
         "",
         "The tests of a rule are named by it: `pytest tests/conformance -k e12_` runs those of E12.",
         "",
-        "| Rule | What it is about | Source | Held by |",
-        "|---|---|---|---|",
-    ]
-    for rule in rules():
-        if rule.number in found:
-            sources = "; ".join(SOURCES[rule.number])
-            lines.append(f"| [{rule.number}]({rule.link}) | {rule.title} | {sources} | {links(found[rule.number])} |")
-    lines += [
+        "| Rules | Held by |",
+        "|---|---|",
+        *by_tests(public, found),
+        "",
+        "| Source | Rules |",
+        "|---|---|",
+        *(f"| {source} | {numbers} |" for source, numbers in from_source.items()),
         "",
         "## Other rules",
         "",
         "Their tests look inside, or at a real kernel, browser or terminal. Each file says which rules it holds.",
         "",
-        "| Rule | What it is about | Held by |",
-        "|---|---|---|",
+        "| Rules | Held by |",
+        "|---|---|",
+        *by_tests((rule for rule in rules() if rule.number not in found), test_files_of()),
     ]
-    for rule in rules():
-        if rule.number not in found:
-            tests = links(named.get(rule.number, ())) or "see the rule"
-            lines.append(f"| [{rule.number}]({rule.link}) | {rule.title} | {tests} |")
     return "\n".join(lines) + "\n"
