@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.support.lessons import Lesson, NotebookTests, rows_of
+from tests.support.lessons import Lesson, LessonTests, rows_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 
 LESSON = Lesson("04-manager-and-workers.ipynb")
 
 
-class TestManagerAndWorkers(NotebookTests):
+class TestManagerAndWorkers(LessonTests):
     lesson = LESSON
 
 
-def test_a_scripted_manager_has_real_workers_work_side_by_side() -> None:
+def test_a_manager_has_two_workers_work_side_by_side() -> None:
     newsroom = LESSON.trace("newsroom")
     tasks = {row["name"]: row for row in rows_of(newsroom, "task")}
     assert list(tasks) == ["manager", "reporter_1", "historian_1", "writer_1"]
     first = [tasks["reporter_1"], tasks["historian_1"]]
     assert max(row["start_ms"] for row in first) < min(row["end_ms"] for row in first)
     assert tasks["writer_1"]["start_ms"] >= max(row["end_ms"] for row in first)
-    providers = {(row["task"], row["provider"]) for row in rows_of(newsroom, "llm")}
-    assert providers == {
-        ("manager", "scripted"),
-        ("reporter_1", "local"),
-        ("historian_1", "local"),
-        ("writer_1", "local"),
-    }
     assert newsroom["run"]["is_scripted"]
-    assert "scripted and real models" in LESSON.below("--name newsroom\n")
 
 
 def test_a_manager_s_forbidden_wishes_are_refused_with_their_reasons() -> None:
@@ -54,13 +48,15 @@ def test_a_manager_s_forbidden_wishes_are_refused_with_their_reasons() -> None:
 
 def test_a_manager_who_leaves_too_early_violates_its_constraints_and_keeps_what_was_done() -> None:
     assert "Required worker 'Writer' was never delegated a task" in LESSON.below("newsroom, too early")
-    assert len(LESSON.below("printed.task_outputs[0].raw")) > 20
-    assert "Did you mean 'Reporter'?" in " ".join(LESSON.below("Reportr").split())  # it wraps between words
+    assert "['Off Plymouth a white light flashes" in LESSON.below("early.task_outputs")
 
 
-def test_a_policy_forbids_one_request_of_a_peer_and_changes_the_other() -> None:
+def test_the_manager_uses_more_tokens_than_all_of_its_workers() -> None:
+    manager, workers = re.findall(r"\d+", LESSON.below("drop(").splitlines()[0])
+    assert int(manager) > 2 * int(workers)
+
+
+def test_a_policy_keeps_gossip_out_of_a_verse() -> None:
+    assert "I have heard" in LESSON.below("def house_rule")
     gossip, flower = rows_of(LESSON.trace("garden"), "delegation")
-    assert (gossip["status"], gossip["reason"]) == ("error", "This house prints no gossip")
-    assert flower["status"] == "ok"
-    asked = "Which flower grows on rocks by the sea? Answer in one short sentence."
-    assert asked in LESSON.below('delegations["request"]')
+    assert (gossip["status"], flower["status"]) == ("ok", "ok")
