@@ -467,7 +467,8 @@ def _read_message(given: Mapping[str, Any]) -> Iterator[ChatMessage]:
         parts = given.get("content")
     listed = parts if isinstance(parts, Sequence) and not isinstance(parts, str) else [parts]
     texts: list[str] = []
-    calls = [_read_call(each) for each in given.get("tool_calls") or () if isinstance(each, Mapping)]
+    made = given.get("tool_calls")
+    calls = [_read_call(each) for each in made if isinstance(each, Mapping)] if isinstance(made, Sequence) else []
     for part in listed:
         kind = part.get("type") if isinstance(part, Mapping) else None
         if isinstance(part, Mapping) and kind in ("tool_call", "tool-call", "tool_use"):

@@ -35,6 +35,9 @@ _SPACE: Final = re.compile(r"\s*")
 _SIGNS_OF_DAMAGE: Final = (AttributeError, LookupError, TypeError)
 _NAMED: Final = 3
 
+_Item = tuple[Any, Callable[[Any], ForeignSpan]]
+"""A span as it stands in a document, and who reads it."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileOfSpans:
@@ -69,8 +72,8 @@ def read_spans(content: bytes) -> FileOfSpans:
     documents, cut = _parse(content)
     read: list[ForeignSpan] = []
     wrong: list[str] = []
-    for document in documents:
-        items = [*_list_items(document)]
+    for number, document in enumerate(documents, 1):
+        items = [*_list_items(document, f"document {number}" if len(documents) > 1 else "", wrong)]
         for item, read_item in items[:-1] if document is cut else items:  # nobody knows whether the last one is whole
             found = _read(item, read_item)
             read += [found] if isinstance(found, ForeignSpan) else []
@@ -126,34 +129,73 @@ def _parse(content: bytes) -> tuple[list[Any], Any]:
     return documents, None
 
 
-def _list_items(document: Any) -> Iterator[tuple[Any, Callable[[Any], ForeignSpan]]]:
-    """The spans of a document, as they stand there, each with who reads it."""
+def _list_items(document: Any, place: str, wrong: list[str]) -> Iterator[_Item]:
+    """The spans of a document. What is no list or object where one belongs is told by its place."""
     if isinstance(document, Mapping) and get_field(document, "resourceSpans") is not None:
-        for resource in get_field(document, "resourceSpans"):
-            told = read_attributes((resource.get("resource") or {}).get("attributes"))
+        for at, resource in _list_objects(get_field(document, "resourceSpans"), f"{place}.resourceSpans", wrong):
+            told = _read_resource(resource, at, wrong)
             # Until 2022 scopes were called libraries.
-            for group in get_field(resource, "scopeSpans") or get_field(resource, "instrumentationLibrarySpans") or ():
-                scope = (group.get("scope") or get_field(group, "instrumentationLibrary") or {}).get("name")
+            groups = get_field(resource, "scopeSpans") or get_field(resource, "instrumentationLibrarySpans")
+            for group_at, group in _list_objects(groups, f"{at}.scopeSpans", wrong):
+                library = group.get("scope") or get_field(group, "instrumentationLibrary")
+                scope = library.get("name") if isinstance(library, Mapping) else ""
                 read = partial(read_otlp, scope=str(scope or ""), resource=told)
-                yield from ((span, read) for span in group.get("spans") or ())
+                for _, span in _list_objects(group.get("spans"), f"{group_at}.spans", wrong):
+                    yield span, read
         return
-    listed = document
+    listed, name = document, ""
     if isinstance(document, Mapping):
-        listed = next((document[name] for name in _LISTS if isinstance(document.get(name), list)), None)
-        if listed is None and isinstance(columns := document.get("columns"), list):  # Logfire's, column by column
-            names = [each["name"] for each in columns if "values" in each]
-            listed = [
-                dict(zip(names, row, strict=True)) for row in zip(*(each["values"] for each in columns), strict=True)
-            ]
-        if listed is None:
+        name = next((each for each in _LISTS if isinstance(document.get(each), list)), "")
+        if name:
+            listed = document[name]
+        elif isinstance(document.get("columns"), list):
+            listed = _join_columns(document["columns"], f"{place}.columns", wrong)
+        else:
             listed = [document] if find_reader(document) is not None else []
-    if not isinstance(listed, list):
-        raise TypeError("it holds no documents of spans")
-    for item in listed:
-        if isinstance(item, Mapping) and get_field(item, "resourceSpans") is not None:
-            yield from _list_items(item)
+    for at, item in _list_objects(listed, f"{place}.{name}", wrong):
+        if get_field(item, "resourceSpans") is not None:
+            yield from _list_items(item, at, wrong)
         else:
             yield item, _read_item
+
+
+def _list_objects(given: Any, place: str, wrong: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects in a list, each with its place."""
+    place = place.strip(".") or "document"
+    if not isinstance(given, list | None):
+        wrong.append(f"{place} (it is no list)")
+        return
+    for number, each in enumerate(given or ()):
+        if isinstance(each, Mapping):
+            yield f"{place}[{number}]", each
+        else:
+            wrong.append(f"{place}[{number}] (it is no object)")
+
+
+def _read_resource(given: Mapping[str, Any], place: str, wrong: list[str]) -> dict[str, Any]:
+    """What the spans of a resource have in common; where it is damaged, they are read without."""
+    try:
+        return read_attributes((given.get("resource") or {}).get("attributes"))
+    except (*_SIGNS_OF_DAMAGE, ValueError):
+        wrong.append(f"{place}.resource (its attributes are damaged)")
+        return {}
+
+
+def _join_columns(columns: list[Any], place: str, wrong: list[str]) -> list[dict[str, Any]]:
+    """The rows of a table that Logfire gives column by column.
+
+    Raises:
+        ValueError: its columns have not as many values each, so that nobody knows which stand in a row.
+    """
+    named = {}
+    for at, column in _list_objects(columns, place, wrong):
+        if isinstance(column.get("values"), list) and "name" in column:
+            named[str(column["name"])] = column["values"]
+        elif "values" in column:  # beside rows, a column says its name and type only
+            wrong.append(f"{at} (it has no name, or no list of values)")
+    if len(counts := {len(values) for values in named.values()}) > 1:
+        raise ValueError(f"its columns have {min(counts)} to {max(counts)} values each, and a row needs one of each")
+    return [dict(zip(named, row, strict=True)) for row in zip(*named.values(), strict=True)]
 
 
 def _read_item(item: Any) -> ForeignSpan:

@@ -297,6 +297,11 @@ METRICS = {"resourceMetrics": [{"scopeMetrics": []}]}
 LOGS = {"resourceLogs": [{"scopeLogs": []}]}
 
 
+def make_damaged(**wrong: Any) -> dict[str, Any]:
+    """A whole run, and beside it a resource of which something is wrong."""
+    return {"resourceSpans": [*make_document(*make_run())["resourceSpans"], wrong]}
+
+
 @pytest.mark.parametrize(
     "documents, said",
     [
@@ -316,6 +321,24 @@ LOGS = {"resourceLogs": [{"scopeLogs": []}]}
         ([make_document(*make_run(), make_span(3, 1, "bare") | {"attributes": [{}]})], "span 'bare' .it is damaged"),
         ([make_document(*make_run(), *({"name": f"s{n}"} for n in range(5)))], r"'s2' \(.*\) and 2 more\."),
         ([[*ROWS, ROWS[1] | {"attributes": [1]}]], r"'chat gpt-5-mini' \(its attributes are no object of JSON\)"),
+        (
+            [{"resourceSpans": [1, *make_document(*make_run())["resourceSpans"]]}],
+            r"left out: resourceSpans\[0\] \(it is no object\)\.",
+        ),
+        (
+            [make_document(*make_run(), 7, None)],
+            r"out: resourceSpans\[0\].scopeSpans\[0\].spans\[2\] \(it is no object\), .*\[3\]",
+        ),
+        ([make_damaged(scopeSpans=7)], r"resourceSpans\[1\].scopeSpans \(it is no list\)"),
+        ([make_damaged(scopeSpans=[None])], r"resourceSpans\[1\].scopeSpans\[0\] \(it is no object\)"),
+        (
+            [make_damaged(scopeSpans=[{"spans": {}}, {"spans": 3}])],
+            r"out: resourceSpans\[1\].scopeSpans\[0\].spans \(it is no list\), .*\[1\]",
+        ),
+        ([make_damaged(resource={"attributes": [4]})], r"resourceSpans\[1\].resource \(its attributes are damaged\)"),
+        ([METRICS, make_damaged(resource="x")], r"document 2.resourceSpans\[1\].resource \("),
+        ([5, make_document(*make_run())], r"document 1 \(it is no list\)"),
+        ([[7, *ROWS]], r"document\[0\] \(it is no object\)"),
         ([{"data": [*ROWS, {"id": 7}]}], r"a span without a name \(it has the names of no format that is known\)"),
     ],
 )
@@ -325,6 +348,13 @@ def test_t109_what_is_left_out_is_said_and_the_rest_is_read(tmp_path: Path, docu
         runs = load_traces(str(file)).runs
     assert list(runs["name"]) == ["Desk"]
     assert [Path(each.filename).name for each in caught] == ["test_span_documents.py"]
+
+
+def test_t109_a_damaged_list_of_calls_leaves_the_rest_of_a_message(tmp_path: Path) -> None:
+    agent, generation, *rest = OBSERVATIONS
+    damaged = generation | {"output": {"role": "assistant", "content": "In Graz.", "tool_calls": 1}}
+    trace = ExecutionTrace.load(write(tmp_path / "damaged.json", [agent, damaged, *rest]))
+    assert "In Graz." in trace.frames.attempts["text"].to_list()
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -352,7 +382,16 @@ def test_t109_otlp_as_protobuf_is_said_with_the_remedy(tmp_path: Path, start: by
         (json.dumps(make_document(make_span(1, None, "GET /"))), "has no run: its one span tells of no agent"),
         (json.dumps(make_document(make_span(1, None, "GET /"), make_span(2, 1, "x"))), "are 2 spans in it, and none"),
         ('{"resourceSpans": []}', "has no run: there is no span in it"),
-        ('{"resourceSpans": [7]}', "are damaged"),
+        ('{"resourceSpans": [7]}', r"no span in it; left out: resourceSpans\[0\] \(it is no object\)"),
+        ('{"resourceSpans": {"a": 1}}', r"no span in it; left out: resourceSpans \(it is no list\)"),
+        (
+            '{"columns": [1, {"values": [1]}]}',
+            r"left out: columns\[0\] \(it is no object\), columns\[1\] \(it has no name",
+        ),
+        (
+            '{"columns": [{"name": "span_id", "values": ["a"]}, {"name": "trace_id", "values": []}]}',
+            "its columns have 0 to 1 values each, and a row needs one of each",
+        ),
         ('{"data": [{"context": {}}]}', r"no span in it; left out: a span without a name \(it has no trace id\)"),
         ('{"data": "here"}', "has no run: there is no span in it"),
     ],
