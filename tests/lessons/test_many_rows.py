@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
-from tests.support.lessons import Lesson, NotebookTests, rows_of
+from tests.support.lessons import Lesson, LessonTests, rows_of
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 
 LESSON = Lesson("07-many-rows.ipynb")
 
 
-class TestManyRows(NotebookTests):
+class TestManyRows(LessonTests):
     lesson = LESSON
+
+
+def read_lines(text: str) -> dict[str, list[str]]:
+    return {words[0]: words[1:] for line in text.splitlines() if len(words := line.split()) > 1}
 
 
 def test_a_row_that_failed_is_resumed_and_the_others_stay_as_they_were() -> None:
     failed = LESSON.below('"hits", "error"]')
     assert "LookupError: too few words that I know" in failed
-    resumed = {line.split()[0]: line.split()[1:3] for line in LESSON.below("resume=ruled").splitlines()[1:]}
-    assert resumed["pl1"] == ["completed", "Polish"]
-    assert resumed["pl2"] == resumed["pl3"] == ["completed", "English"]
+    before, after = read_lines(failed), read_lines(LESSON.below("mended = ruled"))
+    assert before["pl1"][:2] != ["completed", "Polish"] == after["pl1"][:2]
+    for row in ("pl2", "pl3"):  # as sure of itself as it was
+        assert after[row] == ["completed", "English", "1"]
+
+
+def test_a_stricter_rule_leaves_out_what_was_right() -> None:
     assert LESSON.below("right=(").split()[-6:] == ["needed=1", "12", "12", "needed=2", "9", "9"]
 
 
@@ -33,17 +39,13 @@ def test_a_map_ends_with_its_account() -> None:
     assert "6 completed" in LESSON.below("--budget")
 
 
-def test_ways_of_asking_are_scored_and_compared() -> None:
-    assert LESSON.below("score=is_right").startswith("No difference that 12 rows can show")
-    assert "[-French-]{+English+}" in LESSON.below("result.diff(")
-    said = [[int(word) for word in line.split()[1:]] for line in LESSON.below("pd.crosstab").splitlines()[2:]]
-    assert sum(map(sum, said)) == 12
-    assert sum(row[place] for place, row in enumerate(said)) == 8
+def test_a_map_that_goes_on_with_another_prompt_is_not_that_prompt_s() -> None:
+    shown = LESSON.below("went_on = changed")
+    assert shown.startswith("went on   6 calls,  6 of 12 right\nanew     12 calls,  3 of 12 right\n")
+    assert ["English", "12"] in [line.split() for line in shown.splitlines()]
 
 
-def test_a_task_for_each_row_is_reduced_to_one_answer() -> None:
-    tasks = {row["name"]: row["status"] for row in rows_of(LESSON.trace("map and reduce"), "task")}
-    assert tasks["label[2]"] == tasks["count"] == "ok"
-    counted = ast.literal_eval(LESSON.below("-o digest").splitlines()[-1])
-    assert sum(counted.values()) == 3
-    assert set(counted) <= {"people", "machines", "code"}
+def test_the_checks_name_the_first_row_in_which_something_does_not_hold() -> None:
+    assert "in 0 of 12 rows, not in en1: expected 'English', got 'I would say" in LESSON.below('equals("language")')
+    assert "in 6 of 12 rows, not in it1: The run had used up its budget." in LESSON.below("check(rest, no_errors())")
+    assert "one prompt has 12 jokes in it" in LESSON.below("check(digest")
