@@ -1,4 +1,7 @@
-"""The course as a whole: its order, and what leads from one lesson to the next."""
+"""The course as a whole: its order, and what leads from one lesson to the next.
+
+Holds C125, with the tests of each lesson.
+"""
 
 from __future__ import annotations
 
