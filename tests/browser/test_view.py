@@ -32,6 +32,7 @@ def hold(cook):
         return await cook(task)
     return cook_later
 
+import asyncio
 from pathlib import Path
 cook = hold(cook)
 """
