@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -129,12 +131,34 @@ columns that it names are read from the store; a star reads all. Words are texts
 (`inputs->>'topic'`), lists lists (`unnest(depends_on)`). An instant is UTC, and two of them can be subtracted.
 A join of two tables with the column `name` answers with `name` and `name_1`.
 """
+_HEAD: Final = ("| Column | dtype | Unit | NA | Meaning |", "|---|---|---|---|---|")
+_COMMON: Final = ("", "## In several frames", "", *_HEAD)
 
 
 def make_document() -> str:
     """The text of the file."""
-    tables = (line for name in TABLES for line in _describe(name))
-    return "\n".join([_INTRODUCTION, *_list_frames(), *_SQL.rstrip().split("\n"), *tables]) + "\n"
+    common = _find_common()
+    tables = (line for name in TABLES for line in _describe(name, common))
+    return "\n".join([_INTRODUCTION, *_list_frames(), *_SQL.rstrip().split("\n"), *_COMMON, *common, *tables]) + "\n"
+
+
+def _find_common() -> list[str]:
+    """The rows of columns that mean the same in several frames, told once: of a name, the most frequent."""
+    every = [table for name in TABLES for table in _tables_of(name)]
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for column in (column for table in every for column in _find_plain(table)):
+        counts[column.name][_describe_column(column)] += 1
+    return [row for rows in counts.values() for row, count in rows.most_common(1) if count > 1]
+
+
+def _tables_of(name: str) -> Iterator[Table]:
+    yield TABLES[name]
+    if name == "critical_path":
+        yield TIMESERIES
+
+
+def _find_plain(table: Table) -> Iterator[Column]:
+    return (column for column in table.all_columns if column is not table.index)
 
 
 def _list_frames() -> Iterator[str]:
@@ -144,30 +168,33 @@ def _list_frames() -> Iterator[str]:
         yield f"| [`{name}{'(dt)' if name == 'timeseries' else ''}`](#{name}) | {_escape(table.short_grain)} |"
 
 
-def _describe(name: str) -> Iterator[str]:
-    yield from _describe_table(name, TABLES[name])
+def _describe(name: str, common: Collection[str]) -> Iterator[str]:
+    yield from _describe_table(name, TABLES[name], common)
     if name == "critical_path":
-        yield from _describe_table("timeseries", TIMESERIES)
+        yield from _describe_table("timeseries", TIMESERIES, common)
         yield ""
         yield "`timeseries(dt)` is a method: `dt` is the length of a bin, in seconds or as a timedelta; without it, a"
         yield "hundredth of the run."
 
 
-def _describe_table(name: str, table: Table) -> Iterator[str]:
+def _describe_table(name: str, table: Table, common: Collection[str]) -> Iterator[str]:
     yield ""
     yield f"## {name}"
     yield ""
     yield f"One row per {table.grain}."
+    if shared := [f"`{column.name}`" for column in _find_plain(table) if _describe_column(column) in common]:
+        yield from textwrap.wrap(f"[As in others](#in-several-frames): {', '.join(shared)}.", 120)
     yield ""
-    yield "| Column | dtype | Unit | NA | Meaning |"
-    yield "|---|---|---|---|---|"
+    yield from _HEAD
     if table.index is None:
         yield "| *index* | int64 | | | the row's number, from 0 |"
     for column in table.all_columns:
-        yield _describe_column(column, is_index=column is table.index)
+        described = _describe_column(column, is_index=column is table.index)
+        if column is table.index or described not in common:
+            yield described
 
 
-def _describe_column(column: Column, *, is_index: bool) -> str:
+def _describe_column(column: Column, *, is_index: bool = False) -> str:
     name = f"`{column.name}`{' *(index)*' if is_index else ''}"
     unknown = "yes" if column.is_nullable and not is_index else ""
     cells = (name, column.dtype, column.unit or "", unknown, _escape(column.meaning))
