@@ -25,8 +25,9 @@ def is_short(output: Any) -> str | None:
 
 def make_names() -> dict[str, Any]:
     replies = {
-        "could not be read": '{"kind": "complaint", "urgent": true}',
-        "is no JSON": '{"kind": "complaint", "urgent": true}',
+        "is no JSON": '{"urgent": true}',
+        "Sort this": "Fifty euros.",
+        "fits this schema": '{"urgent": true}',
         "Please": "Berth 14 moves.",
         "Revision Instructions": "Berth 14 moves.",
         "complaint or an order": "It is a complaint.",
