@@ -61,11 +61,11 @@ def install_node_modules(request: pytest.FixtureRequest) -> Callable[..., Path]:
 
 @pytest.fixture
 def add_figures(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Adds a row to the table of figures in the document."""
+    """Adds a row to the table of figures in the document; whole numbers add up over rows of the same texts."""
 
-    def add(**figures: str) -> None:
+    def add(**figures: str | int) -> None:
         row = {name.replace("_", " "): each for name, each in figures.items()}
-        request.config.stash[SECTIONS][request.path.name].figures.append(row)
+        request.config.stash[SECTIONS][request.path.name].add_figures(row)
 
     return add
 

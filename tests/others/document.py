@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,28 +36,37 @@ class Section:
     versions: dict[str, str] = field(default_factory=dict)
     results: dict[tuple[int, str], bool] = field(default_factory=dict)
     """(line, name of the test) -> whether it passed, with all its cases."""
-    figures: list[dict[str, str]] = field(default_factory=list)
+    figures: list[dict[str, str | int]] = field(default_factory=list)
     """What was measured: rows of a table, by the heads of its columns."""
 
     def add_result(self, name: str, line: int, *, is_passed: bool) -> None:
         """Add what came of one step of one case."""
         self.results[line, name] = self.results.get((line, name), True) and is_passed
 
+    def add_figures(self, row: dict[str, str | int]) -> None:
+        """Add a row; where a row has the same texts, its whole numbers grow in place of that."""
+        texts = {name: each for name, each in row.items() if isinstance(each, str)}
+        for known in self.figures:
+            if known.keys() == row.keys() and texts == {name: known[name] for name in texts}:
+                known |= {name: known[name] + each for name, each in row.items() if name not in texts}  # type: ignore[operator]
+                return
+        self.figures.append(row)
+
     def write(self, file: str) -> str:
         """Write it as Markdown."""
         tried = [f"Python {platform.python_version()}", *(f"{name} {each}" for name, each in self.versions.items())]
-        rows = [
-            f"| {name.removeprefix('test_').replace('_', ' ')} | {'holds' if is_passed else '**does not hold**'} |"
-            for (_, name), is_passed in sorted(self.results.items())
-        ]
         day = datetime.now(UTC).date().isoformat()
-        head = f"## {file}\n\n{self.title} [Tests](../tests/others/{file}), {day}: {', '.join(tried)}.\n\n"
-        written = head + "\n".join(["| What | Result |", "|---|---|", *rows]) + "\n"
+        written = f"## {file}\n\n{self.title} [Tests](../tests/others/{file}), {day}: {', '.join(tried)}.\n"
+        for said, is_passed in (("Holds", True), ("**Does not hold**", False)):
+            found = [name for (_, name), result in sorted(self.results.items()) if result is is_passed]
+            if found:
+                told = "; ".join(name.removeprefix("test_").replace("_", " ") for name in found)
+                written += f"\n{textwrap.fill(f'{said}: {told}.', 120)}\n"
         if self.figures:
             lines = [
                 [*self.figures[0]],
                 ["---"] * len(self.figures[0]),
-                *(list(each.values()) for each in self.figures),
+                *([str(value) for value in each.values()] for each in self.figures),
             ]
             written += "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
         return written

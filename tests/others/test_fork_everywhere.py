@@ -39,11 +39,11 @@ def test_fork_at_each_span_asks_what_depends_on_that(
     server.choose = world.answer
     forks = [*fork_world(world, is_stored=is_stored)]
     add_figures(
-        run=str(seed),
+        runs=1,
         forked_from="the store" if is_stored else "the output",
-        spans=str(len(forks)),
-        requests_expected=str(sum(each.expected.total() for each in forks)),
-        requests_made=str(sum(each.asked.total() for each in forks)),
-        spans_not_as_expected=str(sum(each.find_fault() is not None for each in forks)),
+        spans=len(forks),
+        requests_expected=sum(each.expected.total() for each in forks),
+        requests_made=sum(each.asked.total() for each in forks),
+        spans_not_as_expected=sum(each.find_fault() is not None for each in forks),
     )
     assert [fault for each in forks if (fault := each.find_fault()) is not None] == []

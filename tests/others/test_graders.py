@@ -88,8 +88,7 @@ def submit(name: str, handed_out: Path, path: Path) -> None:
 
 
 def add_points(add_figures: Callable[..., None], grader: str, points: dict[str, float]) -> None:
-    for name, given in points.items():
-        add_figures(grader=grader, submission=name, points=f"{given:g} of 3")
+    add_figures(grader=grader, **{name: f"{given:g} of 3" for name, given in points.items()})
 
 
 # --- nbgrader ---------------------------------------------------------------------------------------------------------
