@@ -29,7 +29,9 @@ from ensemble_notebook import (
     ValidationError,
     config,
 )
+from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.ensemble.improving.rewriting import find_fault, find_variables, read_reply
+from ensemble_notebook.ensemble.improving.search_account import scale
 from ensemble_notebook.testing import find_violations
 from tests.support.tickets import add_rule, make_rewriter, make_rows, make_team, read_labeller, right
 
@@ -255,6 +257,15 @@ def test_v69_a_budget_that_is_used_up_ends_the_search_and_leaves_the_verdict(bud
     assert len(result.comparison.rows) == 20
     assert result.metrics.cost <= 0.03 or not budget.startswith("$")
     assert result.metrics.llm_call_count <= 200 or "calls" not in budget
+
+
+def test_v69_what_the_held_out_rows_take_is_kept_whatever_a_row_s_share_is_as_a_float() -> None:
+    shares = [scale(Spending(tokens=3 * count, llm_calls=count), 1 / count) for count in range(1, 500)]
+    assert {(each.tokens, each.llm_calls) for each in shares} == {(3, 1)}
+    assert scale(Spending(tokens=7, llm_calls=7), 1 / 3) == Spending(tokens=3, llm_calls=3)
+    result = improve(make_team(lambda rules: min(1.0, 0.1 + 0.05 * rules)), rows=105, budget="300 calls")
+    assert len(result.comparison.rows) == 35
+    assert result.metrics.llm_call_count <= 300
 
 
 def test_v69_held_out_rows_that_take_nothing_are_asked_when_nothing_is_left() -> None:

@@ -170,8 +170,9 @@ class Improving:
             self.verdict_end = ""
             return self.describe()
         search.search()
-        self.verdict_end = ""
-        if search.best is not search.base:
+        if search.best is search.base:
+            self.verdict_end = ""
+        else:
             self._ask_held_out(search.best)
         return self.describe()
 
@@ -229,7 +230,7 @@ class Improving:
             return
         sides = [(name, [side[each].run for each in paired]) for name, side in ((BEFORE, before), (best.name, after))]
         pair = compare_sides(sides[0], sides[1], question, currency=self.account.currency)
-        self.comparison = Comparison([pair])
+        self.comparison, self.verdict_end = Comparison([pair]), ""
         if ended:
             self.notes.append(f"{ended} in the middle of the held-out rows")
 

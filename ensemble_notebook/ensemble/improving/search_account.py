@@ -5,6 +5,7 @@ Pure. The search ends by the second figure, so that a seed gives the same search
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -96,10 +97,9 @@ class SearchAccount:
 
 
 def scale(spending: Spending, factor: float) -> Spending:
-    """So many times as much, rounded up."""
-    times = Decimal(str(factor))
+    """So many times as much, tokens and calls rounded up: a third of three calls is one, whatever 1/3 is as a float."""
     return Spending(
-        cost=spending.cost * times,
-        tokens=-int(-spending.tokens * times // 1),
-        llm_calls=-int(-spending.llm_calls * times // 1),
+        cost=spending.cost * Decimal(str(factor)),
+        tokens=math.ceil(round(spending.tokens * factor, 6)),
+        llm_calls=math.ceil(round(spending.llm_calls * factor, 6)),
     )
