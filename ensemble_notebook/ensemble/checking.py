@@ -123,7 +123,7 @@ def check(output: EnsembleOutput | MapResult, *expectations: Any) -> None:
         verb = "does" if len(failed) == 1 else "do"
         what = f"{len(failed)} of {pluralize(len(lines), 'expectation')} {verb} not hold"
         told = "; ".join(f"{each.shown} ({each.reason})" if each.reason else each.shown for each in failed)
-        message = f"{note} So {what}." if note else f"{what}: {told}."
+        message = f"{note.rstrip('.')}. So {what}." if note else f"{what}: {told}."
         raise CheckFailed(message, failed=[each.shown for each in failed], total=len(lines))
 
 

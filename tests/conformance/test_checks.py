@@ -228,7 +228,7 @@ def test_v71_of_a_run_that_did_not_end_well_nothing_holds(capsys: pytest.Capture
     with pytest.raises(TaskExecutionError) as caught:
         Ensemble(tasks=[done("a"), lost("b")], name="torn").run()
     error = fail(caught.value.output, no_errors(), called("search", at_most=0))
-    assert str(error).startswith("The run failed at 'b': ValueError: b failed")
+    assert str(error).startswith("The run failed at 'b': ValueError: b failed. So ")
     assert str(error).endswith("So 2 of 2 expectations do not hold.")
     told = capsys.readouterr().out.splitlines()
     assert told[0].startswith("0 of 2 hold: run ")
