@@ -252,7 +252,7 @@ def _ask_rows(result: MapResult, run: EnsembleOutput, given: dict[str, Any]) -> 
         reason, span = f"in {len(rows) - len(failed):,} of {pluralize(len(rows), 'row')}", ""
         if failed:
             row, first = failed[0]
-            reason = ": ".join(filter(None, [f"{reason}, not in {row.name}", first.record.reason]))
+            reason = ": ".join(filter(None, [f"{reason}, not in {row.name!r}", first.record.reason]))
             span = mask(f"{row.name}, {first.span}") if first.span else ""
         record = _make_verdict(run, shown, Score(not failed, reason)).record
         kind = next((each.record.kind for each in by_row.values()), record.kind)

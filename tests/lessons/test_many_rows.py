@@ -46,6 +46,6 @@ def test_a_map_that_goes_on_with_another_prompt_is_not_that_prompt_s() -> None:
 
 
 def test_the_checks_name_the_first_row_in_which_something_does_not_hold() -> None:
-    assert "in 0 of 12 rows, not in en1: expected 'English', got 'I would say" in LESSON.below('equals("language")')
-    assert "in 6 of 12 rows, not in it1: The run had used up its budget." in LESSON.below("check(rest, no_errors())")
+    assert "in 0 of 12 rows, not in 'en1': expected 'English', got 'I would say" in LESSON.below('equals("language")')
+    assert "in 6 of 12 rows, not in 'it1': The run had used up its budget." in LESSON.below("check(rest, no_errors())")
     assert "one prompt has 12 jokes in it" in LESSON.below("check(digest")

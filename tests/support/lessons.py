@@ -113,7 +113,12 @@ class Lesson:
             brought = {COURSE, *(path.name for path in recordings)}
             where = {"metadata": {"path": folder}}
             NotebookClient(
-                lesson, timeout=300, extra_arguments=["--log-level=ERROR"], resources=where, allow_errors=is_solved
+                lesson,
+                timeout=300,
+                extra_arguments=["--log-level=ERROR"],
+                resources=where,
+                allow_errors=is_solved,
+                coalesce_streams=True,  # what is printed comes in as many pieces as it happens to
             ).execute()
             self.left_behind = sorted({path.name for path in Path(folder).iterdir()} - brought)
         return lesson
