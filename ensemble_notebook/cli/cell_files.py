@@ -34,6 +34,7 @@ from ensemble_notebook.domain.events import (
     TaskSkipped,
     Warned,
 )
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.private_files import make_private
 from ensemble_notebook.domain.wording import format_duration
@@ -223,7 +224,7 @@ def validate_file(arguments: Namespace) -> None:
     cell, options = read_command(arguments, needs_inputs=False, is_dry_run=True)
     RunSettings(**options.run_settings)
     if options.record is not None:
-        check_path(options.record)
+        check_path(read_path(options.record, "record"))
     if options.replay is not None:
         ReplaySource(options.replay)
     print(cell.plan._repr_mimebundle_()["text/plain"])
@@ -288,6 +289,7 @@ def check_place(option: str, file: Path) -> None:
     Raises:
         ValidationError: it can't be.
     """
+    read_path(file, option)
     if file.is_dir():
         raise ValidationError(f"{option} {file}: that is a folder. Name a file in it.")
     folder = next(each for each in (file.absolute().parent, *file.absolute().parents) if each.exists())

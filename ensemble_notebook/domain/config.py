@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ensemble_notebook.domain.local_paths import read_path
+
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -30,8 +32,9 @@ class Config:
             any size.
 
     Raises:
-        ValueError: `max_table_chars` is set to something else than a whole number >= 0, `store` to no such choice, or
-            `max_input_mb`, `max_attachment_mb` or a limit of the store to something else than a number > 0.
+        ValueError: `max_table_chars` is set to something else than a whole number >= 0, `store` to no such choice or
+            an address, or `max_input_mb`, `max_attachment_mb` or a limit of the store to something else than a
+            number > 0.
     """
 
     capture_mode: str | None = None
@@ -50,6 +53,8 @@ class Config:
             raise ValueError(f"config.max_table_chars must be a whole number >= 0, got {value!r}.")
         if name == "store" and value is not None and (not isinstance(value, str | os.PathLike) or not os.fspath(value)):
             raise ValueError(f'config.store must be "auto", "off", the path of a file, or None, got {value!r}.')
+        if name == "store" and value is not None:
+            read_path(value, "config.store")
         if name in ("store_max_days", "store_max_mb") and value is not None and not (_is_number(value) and value > 0):
             raise ValueError(f"config.{name} must be a number > 0 or None, got {value!r}.")
         if name in ("max_input_mb", "max_attachment_mb") and not (_is_number(value) and value > 0):

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.wording import format_money, pluralize
 
 ASK: Final = "ask whoever runs this class or hub"
@@ -86,7 +87,7 @@ class KernelLimits:
 
     def find_recording(self, path: str | os.PathLike[str]) -> Path:
         """The file that a path of a recording means: from the present folder, else in that of the class."""
-        given = Path(path).expanduser()
+        given = read_path(path, "replay")
         if self.recordings is not None and not given.exists() and (self.recordings / given).exists():
             return self.recordings / given
         return given.absolute()

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryKind
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.private_files import make_private_database
 from ensemble_notebook.errors import EnsembleError, SuggestsNames, ValidationError, summarize_error
@@ -288,7 +289,7 @@ class SqliteMemory(FullTextStore):
         given: Any = path
         if not isinstance(given, str | os.PathLike) or os.fspath(given) in ("", ":memory:"):
             raise ValidationError(f"SqliteMemory takes the path of a file, got {path!r}. InMemoryStore() needs none.")
-        self._path = file = Path(path).expanduser().absolute()
+        self._path = file = read_path(path, "path").absolute()
         if file.is_dir():
             raise ValidationError(f"The memory {file} is a folder. Name a file in it, such as {file / 'memory.db'}.")
         if not file.parent.is_dir():

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.definitions.enums import RunKind, RunStatus
+from ensemble_notebook.domain.local_paths import list_paths, read_path
 from ensemble_notebook.domain.outputs.score import CHECK, ScoreRecord
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import EnsembleError, StoreError, ValidationError, summarize_error
@@ -181,10 +182,10 @@ class ClassRuns:
             path: one that ends in ``.html`` is one page for the teacher, one in ``.csv`` the frame.
 
         Raises:
-            ValidationError: the name has another ending.
+            ValidationError: the name has another ending, or it is an address.
             OSError: the file can't be written.
         """
-        file = Path(path)
+        file = read_path(path, "path")
         match file.suffix.lower():
             case ".html":
                 text = render_view("class_page", self)
@@ -214,9 +215,9 @@ def load_class(where: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         texts: whether texts of errors, and reasons of checks, are shown beside names and numbers.
 
     Raises:
-        ValidationError: there is no such folder, or no run in any.
+        ValidationError: it names no folders, there is no such folder, or no run in any.
     """
-    folders = list(dict.fromkeys(_find_folders([where] if isinstance(where, str | os.PathLike) else where)))
+    folders = list(dict.fromkeys(_find_folders(list_paths(where, "where", "a folder, a pattern, or a list of these"))))
     problems: list[str] = []
     found = {name: _read_student(name, folder, problems) for name, folder in _name_students(folders).items()}
     if not any(found.values()):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunKind, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -387,11 +388,12 @@ class ExecutionTrace(Pickled):
             The path of the file.
 
         Raises:
+            ValidationError: it is no path, or the address of something elsewhere.
             OSError: the file can't be written.
         """
         from ensemble_notebook.trace.trace_file import write_trace_file
 
-        return write_trace_file(self.to_dict(), Path(path).expanduser())
+        return write_trace_file(self.to_dict(), read_path(path, "path"))
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file; the end of the name selects the format.
@@ -408,13 +410,13 @@ class ExecutionTrace(Pickled):
             The path of the file.
 
         Raises:
-            ValidationError: no format has this ending.
+            ValidationError: no format has this ending, or it is an address.
             MissingPackageError: the format needs a package that is not installed.
             OSError: the file can't be written; an older file is still there.
         """
         from ensemble_notebook.trace.run_files import find_format
 
-        place = Path(path).expanduser()
+        place = read_path(path, "path")
         return find_format(place)(self, place)
 
     @classmethod
@@ -425,6 +427,7 @@ class ExecutionTrace(Pickled):
             path: of the file.
 
         Raises:
+            ValidationError: it is no path, or an address.
             OSError: there is no such file.
             TraceFormatError: the file is no trace, or an incomplete one; names the place.
         """
@@ -432,7 +435,7 @@ class ExecutionTrace(Pickled):
         from ensemble_notebook.trace.trace_file import read_trace_file
 
         with without_collection():
-            saved = read_trace_file(Path(path).expanduser())
+            saved = read_trace_file(read_path(path, "path"))
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
         trace._fold = saved.fold  # made already, to see whether the events are sound
         trace._fold.add_scores(saved.scores)

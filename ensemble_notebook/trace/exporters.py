@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.ensemble_definition import Exporter
 from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.errors import SuggestsNames, add_origin, summarize_error
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ class JsonTraceExporter(SuggestsNames):
     Args:
         path: a file, when it ends in ``.json``, which every run replaces; else a folder, where each run gets a file
             ``RUN.trace.json`` of its own. Folders are made.
+
+    Raises:
+        ValidationError: it is no path, or an address.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path: Path = Path(path)
+        self.path: Path = read_path(path, "path")
 
     def export(self, trace: ExecutionTrace) -> Path:
         """Write a trace.

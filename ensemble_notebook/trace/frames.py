@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
@@ -185,11 +185,7 @@ class Frames(Pickled, HasFrames):
         kinds = list_frames(Frames)
         tables = ((name, getattr(self, name), each.table) for name, each in kinds.items())
         series = ((name, self.timeseries(), TIMESERIES) for name in ["timeseries"])
-        path = Path(folder).expanduser()
-        if "://" in str(folder):
-            raise ValidationError(
-                f"{str(folder)!r} is an address. The tables of a run are written to a folder of this machine."
-            )
+        path = read_path(folder, "folder")
         write_parquet_folder(chain(tables, series), path, overwrite=overwrite)
         return path
 

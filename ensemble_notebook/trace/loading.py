@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.local_paths import list_paths
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
@@ -197,13 +198,13 @@ def load_run_tables(
         names: of the tables that will be asked for; others are made from the events.
 
     Raises:
-        ValidationError: no run is called as it says.
+        ValidationError: no run is called as it says, or `where` is no path or pattern, or an address.
         StoreError: nothing is remembered since the store is off, or it can't be read. Single runs in it that can't be
             read are left out with a warning.
         FileNotFoundError: there is no such file, or none fits the pattern.
         TraceFormatError: a file is no trace, or not a whole one.
     """
-    places = [where] if isinstance(where, str | os.PathLike) else where
+    places = None if where is None else list_paths(where, "where", "a path, a pattern, or a list of these")
     paths = [RunStore.open().path] if places is None else [path for place in places for path in _find_files(place)]
     traces: dict[str, ExecutionTrace] = {}
     stored: dict[str, tuple[Path, RememberedRun]] = {}

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -165,8 +166,9 @@ def test_t123_a_file_in_its_place_and_a_place_that_can_not_be_written_are_named(
     assert file.read_text() == "mine"
     with pytest.raises(OSError, match=r"'/proc/run'"):
         trace_of(()).frames.to_parquet("/proc/run")
-    with pytest.raises(ValidationError, match="is an address"):
-        trace_of(()).frames.to_parquet("s3://runs/one")
+    for address in ("s3://runs/one", Path("s3://runs/one")):
+        with pytest.raises(ValidationError, match="is an address"):
+            trace_of(()).frames.to_parquet(address)
 
 
 def test_t123_a_folder_may_be_below_home_and_have_a_colon(tmp_path, monkeypatch):

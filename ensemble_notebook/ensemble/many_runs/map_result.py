@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ExitReason, RunStatus
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.outputs.pending_call import PendingCall
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
@@ -646,7 +647,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
         """
         from ensemble_notebook.ensemble.many_runs.map_files import export_map
 
-        return export_map(self, Path(path), formulas)
+        return export_map(self, read_path(path, "path"), formulas)
 
     def _get_spending(self, row: RowResult) -> RowSpending:
         """The tokens, cost and time of a row, in this map or in the one that `resume` took it from.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.private_files import make_private
 from ensemble_notebook.errors import ReplayError, ValidationError, get_message, summarize_error
 from ensemble_notebook.models.recording.exchange import FOR_PEOPLE, InlineValue
@@ -261,7 +262,7 @@ class RecordingFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.warnings: list[str] = []
-        self._path = check_path(Path(path).expanduser().absolute())
+        self._path = check_path(read_path(path, "record").absolute())
         self._whole_size = 0
         self._has_begun = False
 

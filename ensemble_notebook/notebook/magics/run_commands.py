@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.binding.scorer_binder import find_scorers
@@ -172,7 +171,7 @@ def export_run(words: Sequence[str], shell: Any) -> None:
             f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg, .parquet, "
             ".chrome.json or .otlp.json."
         )
-    file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
+    file = find_trace(words[0], shell).export(words[1])
     write_text(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.local_paths import read_path
 from ensemble_notebook.domain.private_files import make_private_database
 from ensemble_notebook.errors import StoreError
 
@@ -27,13 +28,16 @@ def find_store() -> Path | None:
     """Find the file of the store; None where nothing is remembered.
 
     What counts is ``config.store``, else the environment variable, else ``"auto"``, which is the user data folder.
+
+    Raises:
+        ValidationError: it is an address.
     """
     place = os.fspath(config.store) if config.store is not None else os.environ.get(VARIABLE) or AUTO
     if place.strip().casefold() == OFF:
         return None
     if place.strip().casefold() == AUTO:
         return find_default_store()
-    return Path(place).expanduser().absolute()
+    return read_path(place, VARIABLE if config.store is None else "config.store").absolute()
 
 
 def find_default_store() -> Path:
