@@ -345,7 +345,7 @@ def _called_in_order(run: Any, tools: Sequence[str]) -> Score:
 
 
 def delegated_to(role: str) -> ReadyScorer:
-    """Pass where work was delegated to the agent of this role.
+    """Pass where work was delegated to the agent of this role; a request that was refused is none.
 
     ::
 
@@ -363,9 +363,13 @@ def delegated_to(role: str) -> ReadyScorer:
 
 def _delegated_to(run: Any, role: str) -> Score:
     spans = _list_spans(run, SpanKind.DELEGATION)
-    if (found := next((each for each in spans if each.name == role), None)) is not None:
+    refused = [each for each in spans if each.worker is None and each.status is SpanStatus.ERROR]
+    granted = [each for each in spans if each not in refused]
+    if (found := next((each for each in granted if each.name == role), None)) is not None:
         return Score(value=True, span=found)
-    told = ", ".join(dict.fromkeys(str(each.name) for each in spans)) or "nobody"
+    if (wish := next((each for each in refused if each.name == role), None)) is not None:
+        return Score(value=False, reason=f"it was refused: {wish.reason or wish.error_message}", span=wish)
+    told = ", ".join(dict.fromkeys(str(each.name) for each in granted)) or "nobody"
     return Score(value=False, reason=f"work was delegated to {told}")
 
 

@@ -13,6 +13,9 @@ from ensemble_notebook import (
     Agent,
     CostConfiguration,
     DeadlineExceededError,
+    DelegationContext,
+    DelegationPolicyResult,
+    DelegationRequest,
     Ensemble,
     EnsembleOutput,
     Fail,
@@ -188,6 +191,19 @@ def test_delegated_to_looks_for_the_role() -> None:
     run = Ensemble(tasks=[Task.of("Feed us", agent=boss)], agents=[boss, cook, helper]).run()
     assert passed(scorers.delegated_to("Cook"), run) is True
     assert score(scorers.delegated_to("Helper"), run).reason == "work was delegated to Cook"
+
+
+def test_delegated_to_does_not_count_what_was_refused() -> None:
+    def refuse(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        return DelegationPolicyResult.reject("the kitchen is closed")
+
+    model = scripted(ToolUse("delegate", {"agent_role": "Cook", "task_description": "Cook"}), "Done.")
+    boss = Agent(role="Boss", goal="Lead", llm=model, allow_delegation=True)
+    cook = Agent(role="Cook", goal="Cook", llm=scripted("Soup."))
+    run = Ensemble(tasks=[Task.of("Feed us", agent=boss)], agents=[boss, cook], delegation_policies=[refuse]).run()
+    assert passed(scorers.delegated_to("Cook"), run) is False
+    assert score(scorers.delegated_to("Cook"), run).reason == "it was refused: the kitchen is closed"
+    assert score(scorers.delegated_to("Helper"), run).reason == "work was delegated to nobody"
 
 
 def test_limits_of_calls_cost_and_time() -> None:
