@@ -18,16 +18,16 @@ SAID_OF = {
 """What the writer makes of each fact."""
 GUESS = "Greetings from the lighthouse! It is as old as the sea, and its keeper waves to you from the stairs."
 KNOWN = {
-    "You are Reporter": Reply(NOW, delay=0.5),
-    "You are Historian": Reply(PAST, delay=0.7),
-    "You are Intern": Reply("I have heard that there is a ghost.", delay=0.3),
+    "You are Reporter": Reply(NOW, delay=0.3),
+    "You are Historian": Reply(PAST, delay=0.5),
+    "You are Intern": Reply("I have heard that there is a ghost.", delay=0.2),
     "You are Gossip": Reply("I have heard that roses are in love with the keeper.", delay=0.3),
-    "You are Botanist": Reply("Thrift: it grows on rocks by the sea, in pink cushions.", delay=0.4),
+    "You are Botanist": Reply("Thrift: it grows on rocks by the sea, in pink cushions.", delay=0.3),
 }
 
 LIGHT = ("Reporter", "Describe the lighthouse as it is today.")
 OLD = ("Historian", "Tell when towers were built there.")
-THINKS_FOR = 0.3
+THINKS_FOR = 0.2
 
 
 def ask(*wishes: tuple[str, str], tool: str = "delegate_task") -> Reply:
@@ -69,7 +69,7 @@ def hand_in(messages: list[Any]) -> Reply:
 def write(messages: list[Any]) -> Reply:
     """The writer makes a postcard of the facts that it has, or of thin air."""
     said = [said for fact, said in SAID_OF.items() if fact in messages[-1].content]
-    return Reply(" ".join([CARD, *said]) if said else GUESS, delay=0.4)
+    return Reply(" ".join([CARD, *said]) if said else GUESS, delay=0.3)
 
 
 def edit(messages: list[Any]) -> Reply:
@@ -112,12 +112,12 @@ def write_first(messages: list[Any]) -> Reply:
 
 
 def dig(messages: list[Any]) -> Reply:
-    """Asks the reporter again and again, up to six times or until that is refused; then the writer, once."""
+    """Asks the reporter again and again, up to five times or until that is refused; then the writer, once."""
     done = delivered(messages)
     asked_for = [call["args"]["agent_role"] for each in messages if each.type == "ai" for call in each.tool_calls]
     if "Writer" in asked_for or messages[-1].content.startswith("STOP"):
         return hand_in(messages)
-    return write_up(messages) if is_no(messages[-1]) or len(done) >= 6 else ask(LIGHT)
+    return write_up(messages) if is_no(messages[-1]) or len(done) >= 5 else ask(LIGHT)
 
 
 def rhyme(messages: list[Any]) -> Reply:

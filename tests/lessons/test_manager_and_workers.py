@@ -51,6 +51,13 @@ def test_a_manager_who_leaves_too_early_violates_its_constraints_and_keeps_what_
     assert "['Off Plymouth a white light flashes" in LESSON.below("early.task_outputs")
 
 
+def test_rules_that_nobody_can_keep_are_found_before_anybody_is_asked() -> None:
+    said = " ".join(LESSON.below("newsroom, never").split())
+    assert "contains 'Writer', which is not in allowed_workers" in said
+    assert "Did you mean 'Reporter'?" in said
+    assert "newsroom, never" not in {trace["run"]["name"] for trace in LESSON.traces}
+
+
 def test_the_manager_uses_more_tokens_than_all_of_its_workers() -> None:
     manager, workers = re.findall(r"\d+", LESSON.below("drop(").splitlines()[0])
     assert int(manager) > 2 * int(workers)
