@@ -10,6 +10,8 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -26,6 +28,7 @@ from ensemble_notebook import (
     Task,
     TaskInput,
 )
+from ensemble_notebook.evaluation.confidence_sequences import measure_p
 
 CAPITALS = """France Paris, Spain Madrid, Italy Rome, Poland Warsaw, Norway Oslo, Sweden Stockholm, Finland Helsinki,
 Denmark Copenhagen, Portugal Lisbon, Greece Athens, Austria Vienna, Hungary Budapest, Ireland Dublin,
@@ -127,33 +130,32 @@ examiner = ScriptedChatModel(default=_examine, model_name="scripted examiner")
 # --- How often one claims what is not there ---------------------------------------------------------------------------
 
 
-def _get_p(more: int, less: int) -> float:
+def _get_p(better: int, worse: int) -> float:
     """McNemar's exact test, of rows that differ one way and the other."""
-    count = more + less
-    return min(1.0, 2 * sum(math.comb(count, k) for k in range(min(more, less) + 1)) / 2**count)
+    count = better + worse
+    return min(1.0, 2 * sum(math.comb(count, k) for k in range(min(better, worse) + 1)) / 2**count)
 
 
-def peek(maps: int, rows: int) -> tuple[float, float]:
-    """Compares sides that are alike, each right in 60 of 100 rows, and claims a difference where p is at most 0.05.
+def peek(maps: int, rows: Sequence[int]) -> pd.DataFrame:
+    """How often a difference is claimed of sides that are alike, each right in 60 of 100 rows; a line for each size.
 
-    Returns:
-        The share of maps in which one is claimed by who looks once, at the end; and by who looks after each row.
+    Once, at the end, by p at most 0.05; by the same p after each row; and by the p that `until_clear=0.05` looks at.
     """
-    draws, p = Random(0), {}
-    at_end = at_any_time = 0
-    for _ in range(maps):
-        more = less = 0
-        is_claimed = has_been_claimed = False
-        for _ in range(rows):
-            one, other = draws.random() < 0.6, draws.random() < 0.6
-            more, less = more + (one > other), less + (one < other)
-            if (more, less) not in p:
-                p[more, less] = _get_p(more, less)
-            is_claimed = p[more, less] <= 0.05
-            has_been_claimed |= is_claimed
-        at_end += is_claimed
-        at_any_time += has_been_claimed
-    return at_end / maps, at_any_time / maps
+    draws, p = Random(0), cache(_get_p)
+    claimed = {count: [_compare_alike(draws, count, p) for _ in range(maps)] for count in rows}
+    columns = ["one look", "a look after each row", "until_clear"]
+    shares = pd.DataFrame({count: pd.DataFrame(each, columns=columns).mean() for count, each in claimed.items()}).T
+    return shares.rename_axis("rows").map("{:.1%}".format)
+
+
+def _compare_alike(draws: Random, count: int, p: Callable[[int, int], float]) -> tuple[bool, bool, bool]:
+    found: list[bool] = []
+    differences = [float(draws.random() < 0.6) - float(draws.random() < 0.6) for _ in range(count)]
+    better = worse = 0
+    for each in differences:
+        better, worse = better + (each > 0), worse + (each < 0)
+        found.append(p(better, worse) <= 0.05)
+    return found[-1], any(found), measure_p(differences, level=0.05, bounds=(-1.0, 1.0)) <= 0.05
 
 
 # --- What the exercises look for --------------------------------------------------------------------------------------
