@@ -302,18 +302,18 @@ def test_v71_of_a_map_holds_what_holds_in_each_row(capsys: pytest.CaptureFixture
     assert line == "✓ holds: no_errors() (in 3 of 3 rows)"
     error = fail(result, scorers.equals(), no_errors())
     assert str(error) == (
-        "1 of 2 expectations does not hold: equals() (in 2 of 3 rows, not in c: expected 'hen', got 'bird')."
+        "1 of 2 expectations does not hold: equals() (in 2 of 3 rows, not in 'c': expected 'hen', got 'bird')."
     )
     assert "shown by c, task say, after " in capsys.readouterr().out.splitlines()[1]
 
 
 def test_v71_in_a_row_that_did_not_end_well_nothing_holds() -> None:
     torn = make_translator().map(pd.concat([WORDS, pd.DataFrame({"word": ["?"], "expected": ["?"]}, index=["d"])]))
-    assert "in 3 of 4 rows, not in d: The run failed at 'say': ValueError: no word" in str(fail(torn, no_errors()))
+    assert "in 3 of 4 rows, not in 'd': The run failed at 'say': ValueError: no word" in str(fail(torn, no_errors()))
     poor = Ensemble(tasks=[Task.of("Translate {word}.", name="say")], llm="scripted", budget="1 call").map(WORDS)
-    assert "in 1 of 3 rows, not in b: The run had used up its budget." in str(fail(poor, no_errors()))
+    assert "in 1 of 3 rows, not in 'b': The run had used up its budget." in str(fail(poor, no_errors()))
     none = Ensemble(tasks=[lost("a")]).map([{}, {}])
-    assert "in 0 of 2 rows, not in row 0: The run failed at 'a'" in str(fail(none, no_errors()))
+    assert "in 0 of 2 rows, not in 'row 0': The run failed at 'a'" in str(fail(none, no_errors()))
 
 
 def test_v71_a_judge_is_asked_of_each_row() -> None:
