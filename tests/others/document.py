@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import platform
 import re
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +24,9 @@ Programs and packages that others make, and that were really run with this packa
 installs the newest versions into `.venv-others`; with `FILES=tests/others/test_NAME.py` it tries one of them. It is no
 part of `make test`, whose tests hold what can be held without them. Simulations stand here, too: they take longer than
 tests may, and say what was measured.
+
+| Tests | Of what | When, and with | Held |
+|---|---|---|---|
 """
 
 
@@ -52,30 +54,36 @@ class Section:
                 return
         self.figures.append(row)
 
-    def write(self, file: str) -> str:
-        """Write it as Markdown."""
-        tried = [f"Python {platform.python_version()}", *(f"{name} {each}" for name, each in self.versions.items())]
+    def write_row(self, file: str) -> str:
+        """Write what came of it as a row of the table."""
         day = datetime.now(UTC).date().isoformat()
-        written = f"## {file}\n\n{self.title} [Tests](../tests/others/{file}), {day}: {', '.join(tried)}.\n"
-        for said, is_passed in (("Holds", True), ("**Does not hold**", False)):
-            found = [name for (_, name), result in sorted(self.results.items()) if result is is_passed]
-            if found:
-                told = "; ".join(name.removeprefix("test_").replace("_", " ") for name in found)
-                written += f"\n{textwrap.fill(f'{said}: {told}.', 120)}\n"
-        if self.figures:
-            lines = [
-                [*self.figures[0]],
-                ["---"] * len(self.figures[0]),
-                *([str(value) for value in each.values()] for each in self.figures),
-            ]
-            written += "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-        return written
+        tried = [f"Python {platform.python_version()}", *(f"{name} {each}" for name, each in self.versions.items())]
+        failed = [name for (_, name), is_passed in sorted(self.results.items()) if not is_passed]
+        told = "; ".join(name.removeprefix("test_").replace("_", " ") for name in failed)
+        count = f"{len(self.results) - len(failed)} of {len(self.results)}"
+        result = f"**{count}**, but not: {told}" if failed else count
+        return f"| [{file}](../tests/others/{file}) | {self.title} | {day}: {', '.join(tried)} | {result} |\n"
+
+    def write_figures(self, file: str) -> str:
+        """Write what was measured as a section."""
+        lines = [
+            [*self.figures[0]],
+            ["---"] * len(self.figures[0]),
+            *([str(value) for value in each.values()] for each in self.figures),
+        ]
+        return f"## {file}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def write_document(sections: Mapping[str, Section]) -> None:
     """Write `sections`, by their files' names, into the document."""
-    parts = re.split(r"^(?=## )", DOCUMENT.read_text() if DOCUMENT.exists() else "", flags=re.MULTILINE)[1:]
-    written = {part.split()[1]: part.rstrip() + "\n" for part in parts}
-    written |= {file: section.write(file) for file, section in sections.items()}
+    table, *parts = re.split(r"^(?=## )", DOCUMENT.read_text() if DOCUMENT.exists() else "", flags=re.MULTILINE)
+    rows = {row[1]: row[0] + "\n" for row in re.finditer(r"^\| \[(\w+\.py)\].*$", table, re.MULTILINE)}
+    figures = {part.split()[1]: part.rstrip() + "\n" for part in parts}
+    for file, section in sections.items():
+        rows[file] = section.write_row(file)
+        figures.pop(file, None)
+        if section.figures:
+            figures[file] = section.write_figures(file)
     here = Path(__file__).parent
-    DOCUMENT.write_text("\n".join([_HEAD, *(written[file] for file in sorted(written) if (here / file).exists())]))
+    listed = "".join(rows[file] for file in sorted(rows) if (here / file).exists())
+    DOCUMENT.write_text("\n".join([_HEAD + listed, *(figures[file] for file in sorted(figures) if file in rows)]))
