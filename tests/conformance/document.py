@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -43,40 +43,39 @@ def shown(path: Path) -> str:
     return f"[{name}](../{name})"
 
 
-def by_tests(named: Iterable[Rule], found: Mapping[str, Iterable[Path]]) -> Iterator[str]:
+def links(held: Iterable[Rule]) -> str:
+    """Rules in one cell of a table, each by its number."""
+    return ", ".join(f"[{rule.number}]({rule.link})" for rule in held)
+
+
+def by_tests(held: Iterable[Rule]) -> Iterator[str]:
     """A row for all rules that the same files hold, in the order of the rules."""
-    together: dict[str, list[Rule]] = defaultdict(list)
-    for rule in named:
+    found, together = test_files_of(), defaultdict[str, list[Rule]](list)
+    for rule in held:
         together["<br>".join(shown(path) for path in found.get(rule.number, ())) or "see the rule"].append(rule)
-    for files_of, held in together.items():
-        yield f"| {'<br>'.join(f'[{rule.number} {rule.title}]({rule.link})' for rule in held)} | {files_of} |"
+    for tests, same in together.items():
+        yield f"| {'<br>'.join(f'[{rule.number} {rule.title}]({rule.link})' for rule in same)} | {tests} |"
 
 
 def document() -> str:
     """The text of `DOCUMENT`."""
     found = held_by()
     public = [rule for rule in rules() if rule.number in found]
-    from_source = {
-        source: ", ".join(rule.number for rule in public if source in SOURCES[rule.number])
-        for source in dict.fromkeys(source for sources in SOURCES.values() for source in sources)
-    }
+    sources = dict.fromkeys(source for rule in public for source in SOURCES[rule.number])
     lines = [
         "# Conformance",
         "",
-        "Every rule of the [contract](contract/README.md) and the files of the tests that hold it. Written by",
-        "`make conformance`; a test keeps it current.",
+        "Every rule of the [contract](contract/README.md) and what holds it. Written by `make conformance`; a test",
+        "keeps it current.",
         "",
         "## Rules that are held through the public interface alone",
         "",
-        "The tests of a rule are named by it: `pytest tests/conformance -k e12_` runs those of E12.",
-        "",
-        "| Rules | Held by |",
-        "|---|---|",
-        *by_tests(public, found),
+        "The tests of a rule are named by it: `pytest tests/conformance -k e12_` runs those of E12, and",
+        "`grep -rl test_e12_ tests/conformance` lists their files.",
         "",
         "| Source | Rules |",
         "|---|---|",
-        *(f"| {source} | {numbers} |" for source, numbers in from_source.items()),
+        *(f"| {source} | {links(rule for rule in public if source in SOURCES[rule.number])} |" for source in sources),
         "",
         "## Other rules",
         "",
@@ -84,6 +83,6 @@ def document() -> str:
         "",
         "| Rules | Held by |",
         "|---|---|",
-        *by_tests((rule for rule in rules() if rule.number not in found), test_files_of()),
+        *by_tests(rule for rule in rules() if rule.number not in found),
     ]
     return "\n".join(lines) + "\n"
