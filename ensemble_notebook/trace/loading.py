@@ -148,7 +148,7 @@ class JoinedFrames(Frames):
             ValidationError: it is none of these; names the nearest.
             StoreError: it is gone, or damaged.
         """
-        if run_id not in self._parts:
+        if run_id not in [*self._parts]:  # a list may be asked for whatever somebody gives
             raise ValidationError(f"No run {run_id!r} is among these.{did_you_mean(str(run_id), self._parts)}")
         return self._parts[run_id].load_trace()
 

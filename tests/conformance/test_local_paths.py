@@ -50,6 +50,26 @@ def test_t13_an_address_is_refused_and_a_file_named(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("given", [5, True, b"run.trace.json", [5], {"path": 5}.values()], ids=str)
+@pytest.mark.parametrize("door", DOORS)
+def test_t13_what_is_no_path_is_refused_with_what_is_taken(door: str, given: object) -> None:
+    with pytest.raises(ValidationError, match=r"(must be|takes) (a|the) (path|folder).*, got .*"):
+        DOORS[door](given)
+
+
+def test_t13_several_places_may_come_one_by_one(tmp_path: Path) -> None:
+    files = [TEAM.run(word=word).trace.save(tmp_path / f"{word}.trace.json") for word in ("tea", "oil")]
+    assert len(load_traces(iter(files)).runs) == 2  # type: ignore[arg-type]  # whatever can be gone through is taken
+
+
+@pytest.mark.parametrize("given", [5, None, ["a"], {"a": 1}], ids=str)
+def test_t13_a_run_is_asked_for_by_its_id(given: Any, tmp_path: Path) -> None:
+    loaded = load_traces(TEAM.run(word="tea").trace.save(tmp_path / "a.trace.json"))
+    for load in (loaded.load_output, loaded.load_map):
+        with pytest.raises(ValidationError, match=r"is( not)? among these"):
+            load(given)
+
+
 def test_t13_the_store_is_at_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValidationError, match=r"config\.store: 's3://bucket/runs\.db' is an address"):
         config.store = "s3://bucket/runs.db"

@@ -73,7 +73,7 @@ class LoadedRuns(Scorable, JoinedFrames):
         """
         maps = [run_id for run_id, tables in self._parts.items() if tables.count_rows("rows")]
         if map_run_id not in maps:
-            what = "is not a map" if map_run_id in self._parts else "is not among these maps"
+            what = "is not a map" if map_run_id in [*self._parts] else "is not among these maps"
             raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
         return make_map_result(self._load_trace(map_run_id), self._find_trace)
 
