@@ -170,3 +170,11 @@ tasks:
     assert shell.user_ns["again"].frame.status.tolist() == ["completed"] * 3
     shell.run_line_magic("ensemble", "resume -1 -o once_more")
     assert answers == []
+
+
+def test_e72_the_head_of_a_column_of_short_texts_stays_whole(shell: Any) -> None:
+    shell.user_ns["echo"] = lambda given: {"language": "Greek"}
+    typed = CELL.replace("handler: echo", "handler: echo, output_type: {language: str}")
+    shell.run_cell_magic("ensemble", "--map df -o res", typed)
+    page = make_map_bundle(shell.user_ns["res"])["text/html"]
+    assert re.search('<th style="[^"]*min-width:8ch[^"]*">language</th>', page)

@@ -144,7 +144,7 @@ def _write_html(frame: pd.DataFrame) -> Html:
     texts = frozenset(_list_texts(frame))
     columns = [Column("" if name is None else str(name)) for name in frame.index.names]
     for name in frame.columns:
-        longest = max(map(len, frame[name]))
+        longest = max(map(len, (str(name), *frame[name])))  # a head is no tower of letters either
         style = f"{BREAKS};min-width:{min(longest, _LEAST_WRAPPED)}ch" if name in texts else ""
         columns.append(Column(str(name), is_number=name not in texts, style=style))
     labels = (label if isinstance(label, tuple) else (label,) for label in frame.index)
