@@ -178,6 +178,27 @@ def test_prompt_of_a_run_that_goes_on_with_another_one_is_its_own_e101(server: O
     assert server.requests[0].prompt == "Now this."
 
 
+def test_reuse_takes_nothing_that_a_fork_has_changed_e100(team: Ensemble, server: OpenAIServer, store: Path) -> None:
+    output = team.run()
+    before = [each.raw for each in output.task_outputs]
+    tool, call = spans(output, "tool", "find")[0], spans(output, "llm", "end")[0]
+    fork = output.fork(tool, tool_result="made up")
+    further = [output.fork(call, reply="Made up."), output.fork("end", output="Made up."), fork.fork("end")]
+    further.append(output.fork(call, system_prompt="Make it up."))
+    asked(server)
+    again = team.run(reuse=True)
+    assert ([each.raw for each in again.task_outputs], asked(server)) == (before, [])
+    assert all(each.reused for each in again.task_outputs)
+    assert fork.fork("end")["find"].raw == fork["find"].raw  # those that go on with it have it
+    asked(server)
+    wait_for_store()
+    RunStore.open().forget([output.run_id, again.run_id, *(each.run_id for each in further)])
+    last = team.run(reuse=True)
+    reasons = last.frames.tasks.set_index("task").reuse_reason
+    assert reasons["find"].startswith("what run ")
+    assert reasons["find"].endswith(" did is for that run alone")
+
+
 def test_task_that_has_changed_since_is_kept_with_a_warning_e100(server: OpenAIServer, llm: str, store: Path) -> None:
     def make(told: str) -> Ensemble:
         return Ensemble(tasks=[Task.of(told, name="tell"), Task.of("End", name="end", context="tell")], llm=llm)

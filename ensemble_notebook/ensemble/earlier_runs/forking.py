@@ -21,7 +21,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import make_task_path
-from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
+from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, PendingKey, TaskKey
 from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 GIVEN: Final = "given by the fork"
+CHANGED: Final = "a fork has changed something in its run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,6 +494,7 @@ class ForkedTasks:
         self._forked = forked
         self._kept_tasks = kept_tasks
         self._is_given = False
+        self._is_changed = any(each.names for each in forked.changes)
 
     def find(
         self,
@@ -553,5 +555,8 @@ class ForkedTasks:
         return not self._is_given and self._forked.given is not None and self._forked.given[0] == path
 
     def keep(self, done: DoneTask) -> None:
-        """A task is done."""
+        """A task is done. What came of a change answers another question: only who goes on with this run has it."""
+        if self._is_changed:
+            key = done.key
+            done = replace(done, key=PendingKey(lambda: replace(key.get(), obstacle=CHANGED)))
         self._kept_tasks.keep(done)

@@ -136,7 +136,7 @@ class RememberedTasks:
             tokens, duration = None if totals is None else totals.total_tokens, output.duration
         return FinishedTask(
             done.path,
-            made.key if made.obstacle is None else f"{run_id}/{done.path}",
+            made.key if made.obstacle is None else _make_own_key(run_id, done.path),
             made.parts,
             output if saving is None else replace(output, saving=None),
             done.obstacle,
@@ -170,7 +170,14 @@ class RememberedTasks:
             return now.obstacle
         if last.key == now.key and last.obstacle is not None:
             return f"nothing changed, but {last.obstacle}"
+        if last.key == _make_own_key(last.run_id, last.path):
+            return f"what run {last.run_id} did is for that run alone"
         return explain_difference(last.parts, now.parts)
+
+
+def _make_own_key(run_id: str, path: str) -> str:
+    """The key of a result that serves nobody but those who go on with its run."""
+    return f"{run_id}/{path}"
 
 
 class NestedTasks:
