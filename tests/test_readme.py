@@ -47,8 +47,6 @@ def test_cells_of_the_guide_run_from_top_to_bottom(tmp_path, store_path):
     assert "1 retry: too many requests (HTTP 429)" in text_below(cells, "-o storm")
     assert "all pass" in text_below(cells, "-o leap")
     assert "until tests.ok equals True" in text_below(cells, "leap.frames")
-    assert "of 50k tokens" in text_below(cells, "-o advice")
-    assert "the vector store is only read" in text_below(cells, "advice.warnings")
     assert "completed" in text_below(cells, "replay=")
     assert "budget" in text_below(cells, "-o crossing --budget")
     assert text_below(cells, "again.metrics") == "0"

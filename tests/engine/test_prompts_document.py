@@ -18,17 +18,11 @@ EXAMPLES = re.findall(r"(?<!]\n````\n\n)````yaml\n(llm: model\n.*?)````\n\n````t
 ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
 
-def is_short(output: Any) -> str | None:
-    """The guardrail of the document."""
-    return None if len(output.raw) < 40 else "At most 40 characters, please."
-
-
 def make_names() -> dict[str, Any]:
     replies = {
         "is no JSON": '{"urgent": true}',
         "Sort this": "Fifty euros.",
         "fits this schema": '{"urgent": true}',
-        "Please": "Berth 14 moves.",
         "Revision Instructions": "Berth 14 moves.",
         "complaint or an order": "It is a complaint.",
         "Sum up this conversation": "They asked for berth 14, which is free until May.",
@@ -38,7 +32,6 @@ def make_names() -> dict[str, Any]:
     return {
         "model": ScriptedChatModel.match(replies, default="Fifty euros."),
         "letter": "Berth 14 moved so much that two of our fenders burst.",
-        "is_short": is_short,
         "send_back": lambda _: answers.pop(0),
     }
 
@@ -67,5 +60,5 @@ def test_the_requests_of_a_conversation_are_what_the_document_shows(messages: st
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 8
-    assert len(CONVERSATIONS) == 2
+    assert len(EXAMPLES) == 7
+    assert len(CONVERSATIONS) == 1
