@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ensemble_notebook import ExecutionTrace, RunStatus, SpanStatus, TraceFormatError, load_traces
+from ensemble_notebook import (
+    Ensemble,
+    ExecutionTrace,
+    RunStatus,
+    ScriptedChatModel,
+    SpanStatus,
+    Task,
+    TraceFormatError,
+    ValidationError,
+    load_traces,
+)
 from ensemble_notebook.testing import find_violations
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.session_files import (
     ClaudeCodeSession,
     CodexSession,
@@ -46,6 +58,39 @@ def outcomes(trace: ExecutionTrace) -> dict[str, str]:
 
 
 # --- T111: a session is a run ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("act", ["fork", "plan", "rerun", "fork by another", "resume"])
+@pytest.mark.parametrize("program", ["Claude Code", "Codex"])
+def test_t105_a_session_can_not_be_gone_on_with_and_says_why(program: str, act: str, tmp_path: Path) -> None:
+    is_codex = program == "Codex"
+    path = make_codex_session().write(tmp_path / "rollout-1.jsonl") if is_codex else write_tide_session(tmp_path)
+    loaded = load_traces(path)
+    assert loaded.runs.workflow.to_list() == [program]
+    session = loaded.load_output(loaded.runs.index[0])
+    spans = session.frames.spans
+    task, request = (spans[spans.kind == kind].index[0] for kind in ("task", "llm"))
+    ours = Ensemble(tasks=[Task.of("Say it", name="say", handler=lambda task: "tea")])
+    acts: dict[str, Callable[[], object]] = {
+        "fork": lambda: session.fork(task, output="x"),
+        "plan": lambda: session.fork(task, output="x", plan=True),
+        "rerun": lambda: session.rerun(request),
+        "fork by another": lambda: ours.fork(session, task, output="x"),
+        "resume": lambda: ours.run(resume=session),
+    }
+    with pytest.raises(ValidationError, match=f"it was read from what {program} told, which does not have what ran"):
+        acts[act]()
+
+
+def test_w173_the_drawer_of_a_session_knows_the_program_and_offers_no_fork(tides: ExecutionTrace) -> None:
+    # The same field as that of other frameworks, by which the drawer decides (`js/src/details/drawer.test.ts`).
+    assert TimelineMessages(tides._fold).make_snapshot()["run"]["framework"] == "Claude Code"
+
+
+def test_t105_a_call_of_a_session_is_made_again_by_a_model_that_is_named(tides: ExecutionTrace) -> None:
+    request = tides.frames.spans.query("kind == 'llm'").index[0]
+    again = tides.rerun(request, llm=ScriptedChatModel(replies=["Cold."]))
+    assert again.replies[0].text == "Cold."
 
 
 def test_t111_a_session_of_claude_code_is_a_run(tides: ExecutionTrace) -> None:

@@ -181,7 +181,7 @@ def test_t105_what_another_framework_ran_can_not_be_gone_on_with_and_says_why(
         "resume": lambda: ours.run(resume=run.run_id if is_stored else run),
         "fork by another": lambda: ours.fork(run.run_id if is_stored else run, task, output="x"),
     }
-    with pytest.raises(ValidationError, match="read from the spans of of a framework, which do not have what ran"):
+    with pytest.raises(ValidationError, match="read from what of a framework told, which does not have what ran"):
         acts[act]()
 
 

@@ -21,7 +21,7 @@ WorkflowName = Literal["sequential", "parallel", "hierarchical"]
 
 
 def find_framework(workflow: str | None) -> str | None:
-    """What told of a run of another framework, in place of a workflow; None for a run of an ensemble."""
+    """What told of a run of another framework or a session, in place of a workflow; None for a run of an ensemble."""
     return None if not workflow or workflow in {*Workflow} else workflow
 
 

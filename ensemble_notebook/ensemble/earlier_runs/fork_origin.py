@@ -106,7 +106,7 @@ def refuse_textless(run_id: str) -> ValidationError:
 
 
 def refuse_foreign(run: Any) -> None:
-    """Check that a run, an output or one of the store, is no run of another framework.
+    """Check that a run, an output or one of the store, is no run of another framework or session of a coding agent.
 
     Raises:
         ValidationError: it is one.
@@ -116,8 +116,8 @@ def refuse_foreign(run: Any) -> None:
     framework = facts.framework if facts is not None else None if trace is None else find_framework(trace.workflow)
     if framework is not None:
         raise ValidationError(
-            f"Run {run.run_id} can't be forked, resumed or asked again as it was: it was read from the spans of "
-            f"{framework}, which do not have what ran. Run it again where it ran."
+            f"Run {run.run_id} can't be forked, resumed or asked again as it was: it was read from what "
+            f"{framework} told, which does not have what ran. Run it again where it ran."
         )
 
 

@@ -130,7 +130,7 @@ class Conversation:
     """
 
     def __init__(self, agent: str) -> None:
-        self.agent = agent
+        self.agent = str(agent)
         self.prompts: list[Prompt] = []
         self.calls: dict[str, Call] = {}
         self.notes: list[Note] = []

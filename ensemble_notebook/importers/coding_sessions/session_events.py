@@ -27,16 +27,17 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _NOTHING_USED: Final = TokenUsage(input_tokens=0, output_tokens=0)
 
 
-def to_events(session: Session) -> tuple[ev.Event, ...]:
-    """The events that such a run would have had, in order."""
-    return _Teller(session).tell()
+def to_events(session: Session, program: str) -> tuple[ev.Event, ...]:
+    """The events that such a run would have had, in order, and which program had it."""
+    return _Teller(session, program).tell()
 
 
 class _Teller:
     """Tells one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, program: str) -> None:
         self._session = session
+        self._program = program
         moments = [each.at for each in session.notes]
         for prompt in (*session.prompts, *session.beside):
             moments += [prompt.started_at, _find_end(prompt)]
@@ -56,7 +57,7 @@ class _Teller:
             events.start,
             **run,
             name=session.name,
-            workflow="sequential",
+            workflow=self._program,
             inputs=session.inputs,
             max_concurrency=None,
             agents=tuple(

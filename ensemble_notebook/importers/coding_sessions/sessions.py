@@ -72,7 +72,7 @@ def import_sessions(files: Iterable[SessionFile], run_id: str | None = None) -> 
         session = _read(parts, seen)
         session.run_id = run_id or mask_id(own_id)
         session.name = session.name or next((cut_words(each.title) for each in session.prompts if each.title), None)
-        made.append(to_events(session))
+        made.append(to_events(session, str(parts[0].lines.program)))
     return made
 
 
