@@ -39,7 +39,10 @@ def cover_pairs(
             possible = [place for at in range(len(values)) if not chosen & ~fits[place := places[name, at]]]
             if not possible:
                 break
-            row[name] = max(possible, key=lambda place: (missing[place] & chosen).bit_count())
+            # Of equals the one with most left to meet: always the first one would leave the others rows of their own.
+            row[name] = max(
+                possible, key=lambda place: ((missing[place] & chosen).bit_count(), missing[place].bit_count())
+            )
             chosen |= 1 << row[name]
         if len(row) < len(factors):  # nothing goes with these two
             count -= 1
