@@ -36,6 +36,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer. As the
+# Makefile has it, for those who call pytest themselves.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # At its import, jsonschema has this compile 38 grammars of addresses, for seconds, and no test is about those.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
