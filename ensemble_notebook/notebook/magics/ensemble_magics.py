@@ -32,7 +32,7 @@ from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.notebook.live.frontend import find_notebook, write_text
 from ensemble_notebook.notebook.magics.kernel_settings import HERE, LIMITS, find_setter, find_variable, read_limit
-from ensemble_notebook.notebook.magics.line_commands import run_line
+from ensemble_notebook.notebook.magics.line_commands import refuse_line_word, run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -210,6 +210,7 @@ class EnsembleMagics(Magics):
         if cell is None and not _FILE.match(line):
             assert self.shell is not None
             return run_line(line, self.shell)
+        refuse_line_word(line)
         try:
             options = check_definition(parse_options(line))
         except ValidationError as error:

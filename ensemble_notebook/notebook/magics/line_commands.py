@@ -31,6 +31,7 @@ class LineCommand:
             expression: shown, or bound by ``table = %ensemble runs``. It raises `EnsembleError` for what is wrong.
         options: words that complete its arguments.
         is_text: what follows is one text, given as it was typed, not word by word.
+        of_a_cell: what else there is for who typed it as a cell.
     """
 
     word: str
@@ -39,6 +40,7 @@ class LineCommand:
     function: str
     options: tuple[str, ...] = ()
     is_text: bool = False
+    of_a_cell: str = ""
 
     @property
     def usage(self) -> str:
@@ -86,6 +88,7 @@ LINE_COMMANDS: Final = (
         "sql_command:ask_runs",
         ("-o",),
         is_text=True,
+        of_a_cell='A statement of several lines: ensemble_notebook.store.sql("""...""").',
     ),
     LineCommand(
         "improve",
@@ -188,6 +191,21 @@ def run_line(line: str, shell: InteractiveShell) -> Any:
         return write_text(f"{command.usage}\n  {command.meaning}\n")
     module, _, function = command.function.partition(":")
     return getattr(importlib.import_module(f"{__package__}.{module}"), function)(words[1:], shell)
+
+
+def refuse_line_word(line: str) -> None:
+    """Check that what stands behind ``%%ensemble`` is not meant for a line.
+
+    Raises:
+        ValidationError: it begins with a sub-command.
+    """
+    first = line.split(maxsplit=1)[:1]
+    command = next((each for each in LINE_COMMANDS if [each.word] == first), None)
+    if command is not None:
+        raise ValidationError(
+            f"%%ensemble runs the ensemble that its cell declares. {command.word!r} is a line of its own, with one %: "
+            f"{command.usage}. {command.of_a_cell}".rstrip()
+        )
 
 
 def complete_line(words: list[str]) -> list[str]:

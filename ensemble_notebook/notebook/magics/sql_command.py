@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from IPython.core.interactiveshell import InteractiveShell
 
-_BOUND: Final = re.compile(r"-o(?:[\s=]+(\S+))?(?:\s+(.*))?", re.DOTALL)
+_FIRST: Final = re.compile(r"(?:-o|--out)(?:[\s=]+(?P<name>\S+))?(?:\s+(?P<query>.*))?", re.DOTALL)
+_LAST: Final = re.compile(
+    r"(?P<query>.*\S)\s+(?:-o|--out)[\s=]+(?P<name>(?!(?:asc|desc|end)$)\w+)", re.DOTALL | re.IGNORECASE
+)
+"""SQL would read it as a column `o` that is taken away, or as a comment; what may follow such a column stays SQL."""
 
 
 def ask_runs(words: Sequence[str], shell: InteractiveShell) -> pd.DataFrame | None:
@@ -26,8 +30,8 @@ def ask_runs(words: Sequence[str], shell: InteractiveShell) -> pd.DataFrame | No
     from ensemble_notebook.store import sql
 
     text = "".join(words)
-    bound = _BOUND.fullmatch(text)
-    name, query = (None, text) if bound is None else (bound[1] or "", bound[2] or "")
+    bound = _FIRST.fullmatch(text) or _LAST.fullmatch(text)
+    name, query = (None, text) if bound is None else (bound["name"] or "", bound["query"] or "")
     is_bad = name is not None and (not name.isidentifier() or iskeyword(name))
     if is_bad or not query or query.startswith("-"):  # a comment would hide all of the line
         raise ValidationError(
