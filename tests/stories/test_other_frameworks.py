@@ -45,16 +45,23 @@ def crew(question):
 """
 
 
+def find_cells(heading: str) -> list[str]:
+    section = DOCUMENT.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^```python\n(.+?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.usefixtures("store_path")
 def test_other_frameworks_are_watched_scored_and_compared(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_tide_session(tmp_path).rename(tmp_path / "session.jsonl")
     monkeypatch.chdir(tmp_path)
-    section = DOCUMENT.read_text().partition("\n## Watch, score and compare\n")[2].partition("\n## ")[0]
-    cells = re.findall(r"^```python\n(.+?)^```$", section, flags=re.MULTILINE | re.DOTALL)
-    assert len(cells) == 5
-    notebook.run(FRAMEWORKS, *cells)
+    cells = find_cells("Watch, score and compare")
+    (sessions,) = find_cells("Sessions of coding agents")
+    assert len(cells) == 4
+    read = re.search(r"session = (?:.|\n)+", sessions.replace("5b1f….jsonl", "session.jsonl"))
+    assert read is not None
+    notebook.run(FRAMEWORKS, *cells, "from ensemble_notebook import ExecutionTrace", read[0])
     assert notebook.value("[each.raw for each in watched.runs]") == ["18 degrees", "It is warm: 18 degrees"]
     scores = notebook.value("judged.frames.scores[['name', 'kind', 'passed']].values.tolist()")
     assert scores == [["contains", "code", True], ["called", "code", True], ["verdict", "human", True]]
@@ -62,5 +69,6 @@ def test_other_frameworks_are_watched_scored_and_compared(
     assert "{+It is warm: +}18 degrees" in said
     assert "4 rows" in said
     assert notebook.value("int(change.frame.delta_input_tokens.iloc[0])") == 200
-    failed = notebook.value("spans.query(\"kind == 'tool' and status == 'error'\").tool.to_list()")
+    assert (tmp_path / "session.html").exists()
+    failed = notebook.value("session.frames.spans.query(\"kind == 'tool' and status == 'error'\").tool.to_list()")
     assert "Bash" in failed
