@@ -60,5 +60,5 @@ def test_the_requests_of_a_conversation_are_what_the_document_shows(messages: st
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 7
+    assert len(EXAMPLES) == 5
     assert len(CONVERSATIONS) == 1
