@@ -80,6 +80,7 @@ class FunctionCaller:
             finally:
                 times.append(timer.clock())
 
+        label = "" if getattr(function, "_ends_with_its_run", False) else label
         call = self._threads.call(label, _call_whole if timer is None else call_timed, (function, *args))
         try:
             result = await call
@@ -92,6 +93,15 @@ class FunctionCaller:
                 now_s = timer.clock()
                 timer.add_work(*(*times, now_s, now_s)[:2])
         return await call_safely(_await_whole, result) if is_unfinished(result) else result
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def ends_with_its_run(function: _F) -> _F:
+    """Mark a function of ours that looks whether its run was stopped and then ends, so that nobody is warned of it."""
+    function._ends_with_its_run = True  # type: ignore[attr-defined]
+    return function
 
 
 async def _call_async(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
@@ -270,7 +280,7 @@ class ThreadPool:
     def list_abandoned(self) -> list[str]:
         """Labels of the functions that still run though nobody waits for them any more."""
         with self._lock:
-            return [call.label for call in self._unfinished if call.is_abandoned]
+            return [call.label for call in self._unfinished if call.is_abandoned and call.label]
 
     def close(self) -> None:
         """Let every thread end after its current function; does not wait for them."""

@@ -391,6 +391,8 @@ def test_v70_stop_keeps_the_best_so_far(calls: int) -> None:
     result = caught.value.output
     assert repr(result).startswith("No verdict")
     assert result.comparison is None
+    events = result.output.frames.events
+    assert not events.type.eq("Warned").any(), events.message.tolist()
     asked = len(team.llm.calls)
     time.sleep(0.3)
     assert len(team.llm.calls) == asked

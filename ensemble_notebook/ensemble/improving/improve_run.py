@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.engine.function_caller import ends_with_its_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.improving.improve_settings import ImproveSettings
 from ensemble_notebook.ensemble.improving.improved_places import Texts, find_rewriter, find_texts, split_rows
@@ -315,6 +316,7 @@ class ImproveHandle:
     def _make_outer(self, ensemble: RunnableEnsemble) -> RunnableEnsemble:
         """The ensemble whose only task does the work."""
 
+        @ends_with_its_run
         def search(_given: TaskInput) -> str:
             try:
                 return self.work.run()

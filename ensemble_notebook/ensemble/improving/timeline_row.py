@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.engine.function_caller import ends_with_its_run
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
@@ -51,6 +52,7 @@ class TimelineRow:
         one: Any = around._with_rows([task], error_strategy=ErrorStrategy.FAIL_FAST, concurrency=1)
         self._handle = one.replace(name=name, budget=None, listeners=(), trace_exporter=None).start()
 
+    @ends_with_its_run
     def _serve(self, _given: TaskInput) -> str:
         while not isinstance(given := self._work.get(), str):
             work, done = given
