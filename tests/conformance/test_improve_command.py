@@ -54,6 +54,14 @@ def test_c118_a_map_gets_better_texts_and_says_of_each_candidate_what_it_came_to
     assert " of $0.200" in told
 
 
+@pytest.mark.parametrize("option", ["", " --no-timeline"])
+def test_c118_the_timeline_may_be_left_out(desk: Any, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    shown = len(desk.displayed)
+    assert desk.run(f"verdict = {LINE}{option} -o better").success
+    assert (len(desk.displayed) > shown) is (option == "")
+    assert "candidate 1 (+'Mind rule " in capsys.readouterr().out
+
+
 def test_c119_the_cell_with_the_better_texts_comes_below_and_nothing_else_of_it_changes(
     desk: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

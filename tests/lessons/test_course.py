@@ -16,6 +16,7 @@ LESSONS = (
     "06-reading-traces.ipynb",
     "07-many-rows.ipynb",
     "08-which-is-better.ipynb",
+    "09-fork-and-improve.ipynb",
 )
 
 

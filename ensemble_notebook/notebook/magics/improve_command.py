@@ -28,11 +28,13 @@ from ensemble_notebook.trace.store.run_store import RunStore
 
 _ONCE: Final = ("--map", "--expected", "--held-out", "--budget", "--seed", "--llm")
 _SEVERAL: Final = ("--score", "--change")
-OPTIONS: Final = (*_SEVERAL, *_ONCE, "-o")
+_NO_TIMELINE: Final = "--no-timeline"
+OPTIONS: Final = (*_SEVERAL, *_ONCE, "-o", _NO_TIMELINE)
 _USAGE: Final = (
     f"%ensemble improve takes the result of a map {WAYS}, or an ensemble with --map ROWS and --score SCORER, and at "
     f"least one --change PLACE, such as task.NAME.description or agent.ROLE.system_prompt. It may take --expected "
-    f"COLUMN, --held-out ROWS, --budget LIMIT, --seed N, --llm MODEL, which rewrites, and -o NAME."
+    f"COLUMN, --held-out ROWS, --budget LIMIT, --seed N, --llm MODEL, which rewrites, -o NAME and "
+    f"--no-timeline."
 )
 
 
@@ -46,7 +48,8 @@ def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
         StoreError: there is no such run.
         RunInterrupted: it was not to cost so much, or was stopped; the best so far is bound.
     """
-    word, given, out = _read_words(words)
+    rest, has_timeline = [each for each in words if each != _NO_TIMELINE], _NO_TIMELINE not in words
+    word, given, out = _read_words(rest)
     names: Mapping[str, Any] = shell.user_ns
     if (llm := given.get("llm")) is not None and llm in names:
         given["llm"] = names[llm]
@@ -72,7 +75,9 @@ def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
         handle._begin()
         return handle
 
-    shell.magics_manager.registry["EnsembleMagics"].show_run(ensemble, start, Options(out=out))
+    shell.magics_manager.registry["EnsembleMagics"].show_run(
+        ensemble, start, Options(out=out, has_timeline=has_timeline)
+    )
     made: Improvement = names[out]
     if made.changes:
         _give_cell(word if result is None else "improved", ensemble, cell, made, shell)
