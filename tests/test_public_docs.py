@@ -10,6 +10,7 @@ import pytest
 
 import ensemble_notebook
 from ensemble_notebook import (
+    CheckFailed,
     EnsembleError,
     EnsembleOutput,
     Event,
@@ -23,6 +24,8 @@ from ensemble_notebook import (
     RunInterrupted,
     ScriptedChatModel,
 )
+from tests.conformance.contract import ROOT
+from tests.notebook.conftest import ip, shell  # noqa: F401 - fixtures
 
 NAMES = [name for name in ensemble_notebook.__all__ if callable(getattr(ensemble_notebook, name))]
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(ensemble_notebook, name))]
@@ -93,3 +96,12 @@ def test_every_public_method_and_its_parameters_are_documented(name):
     assert {
         method: lacking for method, function in methods if (lacking := find_undocumented(function, function.__doc__))
     } == {}
+
+
+def test_the_exercise_of_the_page_for_teachers_fails_as_it_stands_and_holds_when_it_is_solved(shell: Any) -> None:  # noqa: F811
+    section = (ROOT / "docs" / "teaching.md").read_text().partition("## Exercises with checks")[2]
+    exercise, check = re.findall(r"```(?:yaml|python)\n(.*?)```", section, re.DOTALL)
+    assert shell.run(exercise).success
+    assert isinstance(shell.run(check).error_in_exec, CheckFailed)
+    assert shell.run(exercise.replace("Write a brief", "Write a brief, context: [gather]")).success
+    assert shell.run(check).success
