@@ -30,6 +30,7 @@ FOR_CONTRIBUTORS: Final = frozenset(
     {"architecture.md", "conformance.md", "dependencies.md", "others.md", "performance.md", "README.md", "contract"}
 )
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+_PICTURE: Final = re.compile(r'<picture>\s*<source .*srcset="(.+?)">\s*<img alt="(.+?)" src="(.+?)">\s*</picture>')
 _PARTS: Final = ("timeline.js", "details.js", "explorer.js", "views.js")
 
 
@@ -73,7 +74,14 @@ def keep_links(text: str, pages: set[str]) -> str:
         place = f"/lessons/{name}" if name.endswith(".ipynb") else f"/{name}"
         return f"[{words}]({place}{'#' + anchor if anchor else ''})"
 
+    text = _PICTURE.sub(_choose_by_theme, text)
     return _LINK.sub(follow, text).replace("```yaml\n%%ensemble", "```ensemble\n%%ensemble")
+
+
+def _choose_by_theme(picture: re.Match[str]) -> str:
+    """Both pictures, of which the page shows that of its theme; Sphinx refuses one that is not there."""
+    dark, told, light = picture.groups()
+    return f'<img class="only-light" alt="{told}" src="{light}">\n\n<img class="only-dark" alt="{told}" src="{dark}">'
 
 
 def make_lesson(path: Path, runs: Path, pages: set[str]) -> nbformat.NotebookNode:

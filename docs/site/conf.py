@@ -23,6 +23,7 @@ html_favicon: Final = "_static/icon.svg"
 html_css_files: Final = ["site.css"]
 html_js_files: Final = [("runs.js", {"type": "module"})]
 html_show_sphinx: Final = False
+html_show_copyright: Final = False
 html_copy_source: Final = False
 nb_execution_mode: Final = "off"
 """Lessons are shown as they are kept: `make test` executes them."""

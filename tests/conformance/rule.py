@@ -165,6 +165,7 @@ SOURCES: Final = {
     "T94": (OWN,),
     "T96": (OWN,),
     "T97": (OWN,),
+    "T105": (OWN,),
     "T111": (OWN,),
     "T112": (OWN,),
     "T113": (OWN,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -83,6 +84,18 @@ def test_run_of_a_lesson_is_explored(site: str, page: Page) -> None:
 def test_files_alone_are_searched(built: tuple[Path, float], page: Page) -> None:
     page.goto((built[0] / "search.html").as_uri() + "?q=fallback")
     expect(page.locator("#search-results li").first).to_be_visible(timeout=LIMIT_MS)
+
+
+def test_pictures_and_scripts_are_there(built: tuple[Path, float]) -> None:
+    asked = [
+        (page, address.partition("?")[0])
+        for page in built[0].rglob("*.html")
+        for address in re.findall(
+            r'<(?:img|script|source)\b[^>]*?\bsrc(?:set)?="(?!data:|http)([^"]+)"', page.read_text()
+        )
+    ]
+    assert len(asked) > 100
+    assert [(page.name, address) for page, address in asked if not (page.parent / address).exists()] == []
 
 
 @pytest.mark.parametrize("place", ["index.html", "how.html", "lessons/05-when-things-fail.html"])
