@@ -45,7 +45,7 @@ quick-1 quick-2: $(INSTALLED)
 quick-other: $(INSTALLED) ## Run the quick tests under another Python, if this machine has one
 	@if other=$$($(BIN)/python tests/support/other_python.py) && [ -n "$$other" ]; then \
 		$(MAKE) $(OTHER_INSTALLED) OTHER_PYTHON="$$other" && echo "The quick tests under $$other:" && \
-		.venv-other/bin/python -m pytest -q --numprocesses 3 --dist worksteal --reruns 1 --hypothesis-profile quick \
+		.venv-other/bin/python -m pytest -q --numprocesses 3 --dist worksteal --reruns 1 --rerun-show-tracebacks --hypothesis-profile quick \
 			--ignore tests/browser -m 'not ($(SHARING) or slow)'; \
 	else echo "NOT RUN under a second Python: this machine has none beside $$($(BIN)/python --version)."; fi
 
@@ -117,10 +117,10 @@ vitest: $(NODE_MODULES)
 # Tests of a file share what they start, so that each file goes to one process, long ones first. Many tests wait, so that
 # three processes are done sooner than two on two cores. What has a browser in it comes in a phase of its own: it leaves
 # an event loop in its process, in which tests of the caller's loop would fail.
-# A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
+# A machine may starve any of the many processes: a test that fails is run once more, and the summary says why.
 pytest: weights
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
+	$(BIN)/python -m pytest --reruns 1 --rerun-show-tracebacks --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
+	$(BIN)/python -m pytest --reruns 1 --rerun-show-tracebacks --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
@@ -254,7 +254,7 @@ def test_a_day_counts_what_other_kernels_with_this_store_have_spent_today(store:
     assert team(1).run().status is RunStatus.BUDGET_EXCEEDED
     wait_for_store()
     yesterday = (datetime.now(UTC) - timedelta(days=1)).isoformat().replace("+00:00", "Z")
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE runs SET started_at = ? WHERE number = 1", (yesterday,))
     kernel_limits.clear()
     limit("day_budget", max_llm_calls=4)

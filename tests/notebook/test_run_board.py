@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -127,7 +128,7 @@ def test_an_opened_run_that_another_process_goes_on_with_is_followed_w131(page: 
     output = run_team()
     store = RunStore.open()
     elsewhere = ("running", '{"host": "elsewhere"}', time.time())
-    with sqlite3.connect(store.path) as connection:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
         (piece,) = connection.execute("SELECT data FROM events").fetchone()
         events = store.load_events(output.run_id)
         connection.execute("UPDATE events SET data = ?", (encode_events(events[:6]),))
@@ -136,7 +137,7 @@ def test_an_opened_run_that_another_process_goes_on_with_is_followed_w131(page: 
     feed_id = page.ask("open", "opened", run_id=output.run_id)["feed_id"]
     page.feed.receive(page, {"kind": "feed", "feed_id": feed_id, "content": {"kind": "hello", "have": None}})
     assert page.wait("feed")["content"]["run"]["status"] == "running"
-    with sqlite3.connect(store.path) as connection:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
         connection.execute("UPDATE events SET data = ?", (piece,))
         connection.execute("UPDATE runs SET status = 'completed'")
     while page.wait("feed")["content"]["run"]["status"] != "completed":
@@ -146,7 +147,7 @@ def test_an_opened_run_that_another_process_goes_on_with_is_followed_w131(page: 
 @pytest.mark.parametrize("damage", ["UPDATE events SET data = x'00'", "DELETE FROM events"])
 def test_a_run_that_can_not_be_read_says_so_where_it_is_opened_w131(page: Page, damage: str) -> None:
     output = run_team()
-    with sqlite3.connect(RunStore.open().path) as connection:
+    with closing(sqlite3.connect(RunStore.open().path)) as connection, connection:
         connection.execute(damage)
     assert page.ask("open", "failed", run_id=output.run_id)["text"].startswith(f"Run {output.run_id} can't be read")
     assert len(page.ask("hello", "runs")["rows"]) == 1
@@ -189,7 +190,7 @@ def test_export_replaces_no_file_and_a_fork_is_offered_its_spans_w132(
 
 def test_a_run_that_goes_on_is_not_forgotten_w132(page: Page) -> None:
     output = run_team()
-    with sqlite3.connect(RunStore.open().path) as connection:
+    with closing(sqlite3.connect(RunStore.open().path)) as connection, connection:
         connection.execute(
             "UPDATE runs SET status = 'running', seen_at = ?, owner = ?", (time.time(), '{"host": "elsewhere"}')
         )
@@ -213,7 +214,7 @@ def test_a_thousand_runs_are_listed_without_a_fold_w134(monkeypatch: pytest.Monk
 def test_a_run_without_a_summary_gets_its_row_whole_later_w134() -> None:
     output = run_team()
     store = RunStore.open()
-    with sqlite3.connect(store.path) as connection:
+    with closing(sqlite3.connect(store.path)) as connection, connection:
         connection.execute("UPDATE runs SET summary = NULL")
     rows = BoardRows(store)
     (row,), _ = rows.read()

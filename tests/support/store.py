@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -15,7 +16,7 @@ def wait_for_store() -> None:
 
 def copy_runs(count: int) -> None:
     """Have the store remember its first run so many times more, under other ids, without events."""
-    with sqlite3.connect(RunStore.open().path) as connection:
+    with closing(sqlite3.connect(RunStore.open().path)) as connection, connection:
         columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(runs)") if name != "number"]
         first = connection.execute(f"SELECT {', '.join(columns)} FROM runs ORDER BY number").fetchone()
         row = dict(zip(columns, first, strict=True))
