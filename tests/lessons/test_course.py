@@ -5,7 +5,9 @@ Holds C125, with the tests of each lesson.
 
 from __future__ import annotations
 
-from tests.support.lessons import FOLDER
+from itertools import pairwise
+
+from tests.support.lessons import FOLDER, Lesson
 
 LESSONS = (
     "01-first-team.ipynb",
@@ -22,3 +24,9 @@ LESSONS = (
 
 def test_there_are_the_demo_and_the_lessons() -> None:
     assert sorted(path.name for path in FOLDER.glob("*.ipynb")) == ["00-demo.ipynb", *LESSONS]
+
+
+def test_each_lesson_leads_to_the_next() -> None:
+    for before, after in pairwise(("00-demo.ipynb", *LESSONS)):
+        texts = [cell.source for cell in Lesson(before).saved.cells if cell.cell_type == "markdown"]
+        assert f"({after})" in texts[-1]
