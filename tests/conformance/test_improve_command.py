@@ -62,6 +62,31 @@ def test_c118_the_timeline_may_be_left_out(desk: Any, capsys: pytest.CaptureFixt
     assert "candidate 1 (+'Mind rule " in capsys.readouterr().out
 
 
+def test_c118_a_dry_run_says_what_the_rows_take_and_what_candidates_may_add(
+    desk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = len(desk.names["model"].calls)
+    capsys.readouterr()
+    assert desk.run(f"{LINE} --dry-run").success
+    told = capsys.readouterr().out
+    assert "Estimate without candidates: model calls" in told
+    assert "With them $0.200 at most: each takes a call that rewrites and up to 30 rows, until" in told
+    assert len(desk.names["model"].calls) == asked
+    assert "_ensemble" not in desk.names
+
+
+@pytest.mark.parametrize("where", ["variable", "store"])
+def test_c118_inputs_of_the_cell_of_the_map_are_taken(desk: Any, where: str) -> None:
+    told = CELL.replace("-o labelled", "-o labelled -i town=Graz").replace("Label this.", "Label this in {town}.")
+    assert desk.run(told).success
+    line = LINE
+    if where == "store":
+        line = f"{LINE.replace('labelled', desk.names.pop('labelled').run_id)} --score right"
+    assert desk.run(f"{line} -o better").success
+    assert desk.names["better"].is_confirmed
+    assert "Label this in Graz. Ticket" in desk.names["model"].calls[-1].prompt
+
+
 def test_c119_the_cell_with_the_better_texts_comes_below_and_nothing_else_of_it_changes(
     desk: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

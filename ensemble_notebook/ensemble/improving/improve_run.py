@@ -117,6 +117,14 @@ class Improving:
         """What the rows take as they are, and the held-out ones with better texts; candidates come on top of that."""
         return self._estimate([*self.rows.searched, *self.rows.held_out, *self.rows.held_out])
 
+    def describe_estimate(self, estimate: CostEstimate) -> str:
+        """What it takes, in words, and what candidates may add to that: nobody knows before how many there will be."""
+        each = pluralize(len(self.rows.searched), "row")
+        return (
+            f"Estimate without candidates: {estimate}. With them {self.account.limit} at most: each takes a call that "
+            f"rewrites and up to {each}, until the budget is used up or no row can get better"
+        )
+
     def describe_rows(self) -> str:
         """What runs, in words."""
         searched = pluralize(len(self.rows.searched), "row")

@@ -28,28 +28,29 @@ from ensemble_notebook.trace.store.run_store import RunStore
 
 _ONCE: Final = ("--map", "--expected", "--held-out", "--budget", "--seed", "--llm")
 _SEVERAL: Final = ("--score", "--change")
+_DRY_RUN: Final = "--dry-run"
 _NO_TIMELINE: Final = "--no-timeline"
-OPTIONS: Final = (*_SEVERAL, *_ONCE, "-o", _NO_TIMELINE)
+OPTIONS: Final = (*_SEVERAL, *_ONCE, _DRY_RUN, "-o", _NO_TIMELINE)
 _USAGE: Final = (
     f"%ensemble improve takes the result of a map {WAYS}, or an ensemble with --map ROWS and --score SCORER, and at "
     f"least one --change PLACE, such as task.NAME.description or agent.ROLE.system_prompt. It may take --expected "
-    f"COLUMN, --held-out ROWS, --budget LIMIT, --seed N, --llm MODEL, which rewrites, -o NAME and "
+    f"COLUMN, --held-out ROWS, --budget LIMIT, --seed N, --llm MODEL, which rewrites, --dry-run, -o NAME and "
     f"--no-timeline."
 )
 
 
-def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
+def improve_texts(words: Sequence[str], shell: Any) -> Improvement | None:
     """Look for better texts, and put the ensemble with them into a new cell below, where the held-out rows confirm it.
 
-    Gives the verdict, which is also bound to ``_ensemble``, or the name after ``-o``.
+    Gives the verdict, which is also bound to ``_ensemble``, or the name after ``-o``; after ``--dry-run`` None.
 
     Raises:
         ValidationError: there is a mistake; nothing was asked.
         StoreError: there is no such run.
         RunInterrupted: it was not to cost so much, or was stopped; the best so far is bound.
     """
-    rest, has_timeline = [each for each in words if each != _NO_TIMELINE], _NO_TIMELINE not in words
-    word, given, out = _read_words(rest)
+    flags = {each for each in words if each in (_DRY_RUN, _NO_TIMELINE)}
+    word, given, out = _read_words([each for each in words if each not in flags])
     names: Mapping[str, Any] = shell.user_ns
     if (llm := given.get("llm")) is not None and llm in names:
         given["llm"] = names[llm]
@@ -65,7 +66,9 @@ def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
     work = prepare_improvement(ensemble, read, settings).work
     most = shell.magics_manager.registry["EnsembleMagics"].confirm_cost
     estimate = work.estimate()
-    write_text(f"{work.describe_rows()}. Estimate without candidates: {estimate}.\n")
+    write_text(f"{work.describe_rows()}. {work.describe_estimate(estimate)}.\n")
+    if _DRY_RUN in flags:
+        return None
     if most is not None:
         confirm_estimate(shell, work.describe_rows(), estimate, most, has_budget=True)
 
@@ -76,7 +79,7 @@ def improve_texts(words: Sequence[str], shell: Any) -> Improvement:
         return handle
 
     shell.magics_manager.registry["EnsembleMagics"].show_run(
-        ensemble, start, Options(out=out, has_timeline=has_timeline)
+        ensemble, start, Options(out=out, has_timeline=_NO_TIMELINE not in flags)
     )
     made: Improvement = names[out]
     if made.changes:

@@ -92,10 +92,10 @@ LINE_COMMANDS: Final = (
     ),
     LineCommand(
         "improve",
-        "MAP --change PLACE [--budget LIMIT] [--held-out ROWS] [--llm MODEL] [-o NAME]",
+        "MAP --change PLACE [--budget LIMIT] [--held-out ROWS] [--llm MODEL] [--dry-run] [-o NAME]",
         "look for better texts, and have rows that the search never saw say whether they are; a new cell has them",
         "improve_command:improve_texts",
-        ("--change", "--map", "--score", "--expected", "--held-out", "--budget", "--seed", "--llm", "-o"),
+        ("--change", "--map", "--score", "--expected", "--held-out", "--budget", "--seed", "--llm", "--dry-run", "-o"),
     ),
     LineCommand(
         "export",
