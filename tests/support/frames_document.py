@@ -31,7 +31,7 @@ from ensemble_notebook.trace.tables.frame_tables import (
     TASKS,
     TOOL_CALLS,
 )
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import Table
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "frames.md"
 
@@ -86,7 +86,8 @@ load_traces().to_parquet("month", overwrite=True)  # of many runs; the files of 
 A column has the same type in each file of its table, also where nothing is in it: a category is a dictionary of text, a
 list of names a list, a dict JSON text. `timeseries` is there with bins of a hundredth of the run.
 
-- Ids are the index, and they join: `task_id`, `parent_id`, `llm_id`, `src` and `dst` are `span_id` elsewhere.
+- Ids are the index, and they join: `task_id`, `parent_id`, `llm_id`, `src` and `dst` are `span_id` elsewhere. Where no
+  index is named below, it is the row's number, from 0.
 - A name that ends in `_ms` is a number of milliseconds, by a clock that never jumps. A name that ends in `_time` is an
   instant, UTC, to the microsecond: here as nanoseconds, in files of Parquet as microseconds, which DuckDB can subtract.
 - Unknown is `NA`, never 0. A sum over a part that is unknown is that of the known part, and `tokens_complete` or
@@ -144,21 +145,11 @@ def make_document() -> str:
 
 def _find_common() -> list[str]:
     """The rows of columns that mean the same in several frames, told once: of a name, the most frequent."""
-    every = [table for name in TABLES for table in _tables_of(name)]
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for column in (column for table in every for column in _find_plain(table)):
-        counts[column.name][_describe_column(column)] += 1
+    for table in (*TABLES.values(), TIMESERIES):
+        for name, row in _rows_of(table):
+            counts[name][row] += 1
     return [row for rows in counts.values() for row, count in rows.most_common(1) if count > 1]
-
-
-def _tables_of(name: str) -> Iterator[Table]:
-    yield TABLES[name]
-    if name == "critical_path":
-        yield TIMESERIES
-
-
-def _find_plain(table: Table) -> Iterator[Column]:
-    return (column for column in table.all_columns if column is not table.index)
 
 
 def _list_frames() -> Iterator[str]:
@@ -182,23 +173,21 @@ def _describe_table(name: str, table: Table, common: Collection[str]) -> Iterato
     yield f"## {name}"
     yield ""
     yield f"One row per {table.grain}."
-    if shared := [f"`{column.name}`" for column in _find_plain(table) if _describe_column(column) in common]:
+    if shared := [name for name, row in _rows_of(table) if row in common]:
         yield from textwrap.wrap(f"[As in others](#in-several-frames): {', '.join(shared)}.", 120)
     yield ""
     yield from _HEAD
-    if table.index is None:
-        yield "| *index* | int64 | | | the row's number, from 0 |"
+    yield from (row for _, row in _rows_of(table) if row not in common)
+
+
+def _rows_of(table: Table) -> Iterator[tuple[str, str]]:
+    """Each column by its name, and its row in a table of columns."""
     for column in table.all_columns:
-        described = _describe_column(column, is_index=column is table.index)
-        if column is table.index or described not in common:
-            yield described
-
-
-def _describe_column(column: Column, *, is_index: bool = False) -> str:
-    name = f"`{column.name}`{' *(index)*' if is_index else ''}"
-    unknown = "yes" if column.is_nullable and not is_index else ""
-    cells = (name, column.dtype, column.unit or "", unknown, _escape(column.meaning))
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+        is_index = column is table.index
+        name = f"`{column.name}`{' *(index)*' if is_index else ''}"
+        unknown = "yes" if column.is_nullable and not is_index else ""
+        cells = (name, column.dtype, column.unit or "", unknown, _escape(column.meaning))
+        yield name, f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
 
 
 def _escape(text: str) -> str:
