@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course import Expectation, named
 from ensemble_notebook import EnsembleOutput, Reply, Score, ScriptedChatModel, ToolUse
 
 FOLDER = tempfile.TemporaryDirectory(prefix="rescue-", ignore_cleanup_errors=True)
@@ -205,7 +206,8 @@ def sort(given: Sequence[Any]) -> str:
     if seen := re.search(rf'"{re.escape(message)}"[^"]*?(call out|advise)', rules):
         return seen[1]
     kind = KINDS[find_kind(message)]
-    told = follow(re.sub(r'"[^"]*"', "", rules), kind.rule_words)
+    own = re.sub(r'"[^"]*"', "", rules)
+    told = follow(own, kind.rule_words) or follow(own, "always|everything|every message|all messages|in any case")
     if told is not None:
         return told
     if random.Random(f"undecided {message}").random() > 1 / 3:
@@ -267,7 +269,8 @@ polisher = ScriptedChatModel(default=polish, model_name="polisher")
 # --- What the checks look for -----------------------------------------------------------------------------------------
 
 
-def was_kept(task: str) -> Callable[[EnsembleOutput], Score]:
+@named
+def was_kept(task: str) -> Expectation:
     """Pass where a task was taken from the earlier run."""
 
     def kept(run: EnsembleOutput) -> Score:
@@ -275,10 +278,11 @@ def was_kept(task: str) -> Callable[[EnsembleOutput], Score]:
         is_kept = found is not None and found.reused
         return Score(is_kept, None if is_kept else f"{task} was done again")
 
-    return named(kept, f"was_kept({task!r})")
+    return kept
 
 
-def was_asked(task: str) -> Callable[[EnsembleOutput], Score]:
+@named
+def was_asked(task: str) -> Expectation:
     """Pass where a model was asked for the output of a task, and nobody gave it."""
 
     def asked(run: EnsembleOutput) -> Score:
@@ -286,10 +290,11 @@ def was_asked(task: str) -> Callable[[EnsembleOutput], Score]:
         is_asked = bool((calls.output_tokens[calls.task == task] > 0).any())
         return Score(is_asked, None if is_asked else f"no model wrote the output of {task}")
 
-    return named(asked, f"was_asked({task!r})")
+    return asked
 
 
-def asks_each_time(task: str) -> Callable[[EnsembleOutput], Score]:
+@named
+def asks_each_time(task: str) -> Expectation:
     """Pass where a run with reuse asks for this task, though nothing has changed."""
 
     def asks(run: EnsembleOutput) -> Score:
@@ -297,10 +302,11 @@ def asks_each_time(task: str) -> Callable[[EnsembleOutput], Score]:
         is_reused = next((each.reused for each in again.task_outputs if each.name == task), True)
         return Score(not is_reused, f"run once more with --reuse, {task} is old" if is_reused else None)
 
-    return named(asks, f"asks_each_time({task!r})")
+    return asks
 
 
-def right_on_new(expected: str, at_least: float) -> Callable[[EnsembleOutput], Score]:
+@named
+def right_on_new(expected: str, *, at_least: float) -> Expectation:
     """Pass where the prompt is right on messages that nobody has seen, of those that should come to this."""
 
     def is_right(run: EnsembleOutput) -> Score:
@@ -311,10 +317,4 @@ def right_on_new(expected: str, at_least: float) -> Callable[[EnsembleOutput], S
         told = f"right on {share:.0%} of {len(rows)} new messages" + (f"; wrong on {wrong[0]!r}" if wrong else "")
         return Score(share >= at_least, told)
 
-    return named(is_right, f"right_on_new({expected!r}, at_least={at_least})")
-
-
-def named(scorer: Callable[[EnsembleOutput], Score], name: str) -> Callable[[EnsembleOutput], Score]:
-    """A scorer that tables call by this name."""
-    scorer.__name__ = scorer.__qualname__ = name
-    return scorer
+    return is_right
