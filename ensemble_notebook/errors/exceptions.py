@@ -204,6 +204,11 @@ class CheckFailed(EnsembleError, AssertionError):  # noqa: N818 - it is no fault
         self.failed: tuple[str, ...] = tuple(failed)
         self.total = total
 
+    def _render_lines(self) -> list[str]:
+        """How many: the table above has the rest."""
+        verb = "does" if len(self.failed) == 1 else "do"
+        return [f"CheckFailed: {len(self.failed)} of {self.total} {verb} not hold, shown above"]
+
 
 class ToolExecutionError(EnsembleError, RuntimeError):
     """A tool failed. A model is told, and the run goes on; only a handler that reports a failure raises it."""

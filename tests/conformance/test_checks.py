@@ -422,3 +422,9 @@ def test_c120_a_page_gets_the_table_and_a_script_its_text() -> None:
     assert result.success
     failed = shell.run_cell("check(report, scorers.called('search'))")
     assert isinstance(failed.error_in_exec, CheckFailed)
+
+
+def test_c120_the_error_below_the_table_does_not_say_it_again(report: EnsembleOutput) -> None:
+    error = fail(report, called("search", at_most=1), no_errors())
+    assert str(error).startswith("1 of 2 expectations does not hold: called('search', at_most=1) (")
+    assert error._render_traceback_() == ["CheckFailed: 1 of 2 does not hold, shown above"]
