@@ -140,11 +140,13 @@ class NestedRunStarted(Event):
         name: of the nested run.
         nested_run_id: its id.
         workflow: of its ensemble.
+        kind: that it is a map; None where it is none, and in files of earlier versions.
     """
 
     name: str
     nested_run_id: str
     workflow: str
+    kind: RunKind | None = None
 
 
 @event

@@ -32,7 +32,10 @@ from ensemble_notebook import (
 from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.ensemble.improving.rewriting import find_fault, find_variables, read_reply
 from ensemble_notebook.ensemble.improving.search_account import scale
+from ensemble_notebook.notebook.picture.chart_lines import find_places
 from ensemble_notebook.testing import find_violations
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.tickets import add_rule, make_rewriter, make_rows, make_team, read_labeller, right
 
 PLACE = "task.label.description"
@@ -362,6 +365,20 @@ def test_v69_what_stands_between_the_marks_is_the_text() -> None:
     assert read_reply("```") is None
     assert find_variables("a {b} {{c}} {item.name} {b}") == ["b", "item.name"]
     assert find_fault("Do {a}", "Do {a} and {b}", ["b"]) is None
+
+
+def test_w178_the_rows_of_a_candidate_fold_where_they_are_many() -> None:
+    result = improve()
+    told = {each["name"]: each for each in TimelineMessages(result.output.trace._fold).make_snapshot()["rows"]}
+    many = {name: each["map_rows"] for name, each in told.items() if each.get("map_rows", 0) > 12}
+    assert many["as it is"] > 30  # 40 of the search, but for those that were tried before
+    assert many["held out, as it is"] == 20
+    assert told["candidate 1"]["map_rows"] == 3
+    assert "map_rows" not in told["improve"]
+    folded = {each.row["name"]: each for each in find_places([*told.values()])}
+    assert folded["candidate 1"].depth == folded["as it is"].depth
+    loaded = TraceFold.from_events(result.output.events)
+    assert any((each.map_rows or 0) > 12 for each in loaded.spans.values())
 
 
 @pytest.mark.parametrize("calls", [30, 44, 60])

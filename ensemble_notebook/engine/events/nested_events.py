@@ -7,7 +7,7 @@ import contextvars
 from typing import Any, Final
 
 from ensemble_notebook.domain import events
-from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import RunKind, RunStatus, SpanStatus
 from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, OpenStartup, SpanEmitter
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
@@ -216,5 +216,6 @@ class NestedEvents:
             name=event.name or "run",
             nested_run_id=event.run_id,
             workflow=event.workflow,
+            kind=RunKind.MAP if event.task_noun.is_run else None,
         )
         around.stream.forward(started, event.offset_s + self._later_s, is_late=self._is_late)

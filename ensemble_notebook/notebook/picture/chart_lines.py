@@ -313,7 +313,8 @@ def _sort_rows(
             parts.setdefault(_find_enclosing(row, known, ("task",)), []).append(row)
     # One row stands for very many items, with what they did.
     for span_id, items in below.items():
-        if span_id is not None and (known[span_id].get("item_count") or 0) > MOST_ITEMS:
+        many = 0 if span_id is None else max(known[span_id].get(name) or 0 for name in ("item_count", "map_rows"))
+        if many > MOST_ITEMS:
             below[span_id] = [row for row in items if row["status"] in _ENDED_BADLY]
             parts.setdefault(span_id, []).extend(part for row in items for part in parts.get(row["span_id"], ()))
     return below, parts

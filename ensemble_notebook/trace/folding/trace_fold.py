@@ -7,6 +7,7 @@ shown; a stream that was cut gives what was known by then.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -140,6 +141,7 @@ class TraceFold(EventFold):
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         self._planned_inside: dict[str, Mapping[str, PlannedTask]] = {}
+        self._rows_begun: Counter[str] = Counter()
         self._operations = OperationFold(self.tree)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -392,6 +394,8 @@ class TraceFold(EventFold):
             span.row = self._find_row(span)
         if span.nested_in is not None and span.delegation_id is None:
             self._learn_plan(span, self.tree.spans.get(span.nested_in))
+        if span.parent is not None and (span.parent.attributes or {}).get("kind") == RunKind.MAP:
+            self._count_row(span.parent)
         span.is_fallback = False  # what was sent back begins with its own agent again
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
@@ -404,6 +408,16 @@ class TraceFold(EventFold):
             span.send_back(between.end_ms, between.start_ms, said, end_seq=between.end_seq)
         # Until its input is prepared, all but what its children take is the making of the prompt.
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _count_row(self, nested: Span) -> None:
+        """A row begins of a map that runs inside of a task, which views fold where they are many."""
+        self._rows_begun[nested.span_id] += 1
+        around = nested.parent
+        while around is not None and around.kind is not SpanKind.TASK:
+            around = around.parent
+        if around is not None and self._rows_begun[nested.span_id] > (around.map_rows or 0):
+            around.map_rows = self._rows_begun[nested.span_id]
+            self.tree.touch(around)
 
     def _learn_plan(self, span: Span, nested: Span | None) -> None:
         """A task of a run inside of one, of an item or of a row: which tasks it sees to, and what runs inside of it."""

@@ -105,6 +105,7 @@ class Span(SuggestsNames):
         task_id: `span_id` of the task it belongs to; its own for a task.
         is_planned: a task of the plan; delegated work is none.
         item_count: of a task that runs for each item of a list: for how many.
+        map_rows: of a task in which a map runs: how many of its rows have begun, of the largest of these maps.
         items_done, items_failed: how many of them have ended at this attempt, well and otherwise.
         item_of: of such an item: the name of its task.
         title: what views call a task that nobody named: its first words, of an item its own name; None where its name
@@ -224,6 +225,7 @@ class Span(SuggestsNames):
     item_count: int | None = None
     items_done: int = 0
     items_failed: int = 0
+    map_rows: int | None = None
     item_of: str | None = None
     row: str | None = None
     line: int | None = None

@@ -181,6 +181,7 @@ ROWS: Final = Table(
             "of a row of a map: the number of the repeat, from 1",
             lambda span: span.planned_row and span.planned_row.repeat,
         ),
+        Column("map_rows", "Int64", "of a task in which a map runs: how many of its rows have begun"),
         Column(
             "title", "string", "what a task is called whose name nobody chose: its first words, or the name of its item"
         ),

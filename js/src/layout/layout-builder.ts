@@ -22,7 +22,7 @@ const COLLAPSED = { llm: 9, tool: 16, height: 6 };
 const MOST_PRESSED = 40;
 /** From so many siblings on, those that are done can be folded into one row. */
 const MANY_SIBLINGS = 100;
-/** The items of a task that runs for more of them than these are folded away, until a person opens their row. */
+/** The items of a task that runs for more of them than these, and the rows of a map in it, are folded away, until a person opens their row. */
 const MOST_ITEMS = 12;
 
 /** The id of the row that stands for all rows of a map, where they are many. */
@@ -37,7 +37,7 @@ export function isMapOfMany(store: Store): boolean {
 /** The id of the row that stands for those below a row that are done. */
 export const groupOf = (parent: string): string => `done:${parent}`;
 
-const hasManyItems = (row: Row): boolean => (row.item_count ?? 0) > MOST_ITEMS;
+const hasManyItems = (row: Row): boolean => Math.max(row.item_count ?? 0, row.map_rows ?? 0) > MOST_ITEMS;
 
 /** What a search leaves of a run: rows, and what is shown in them. */
 export interface Left {

@@ -77,6 +77,20 @@ describe("items of a task", () => {
   });
 });
 
+describe("rows of a map inside a task", () => {
+  const inside = (count: number): Row[] => [
+    row({ span_id: "t", kind: "task", name: "candidate 1", map_rows: count, start_ms: 0 }),
+    row({ span_id: "n", kind: "nested", name: `${count} rows`, parent_id: "t", start_ms: 0 }),
+    ...Array.from({ length: count }, (_, k) => row({ span_id: `r${k}`, kind: "task", name: `row ${k}`, parent_id: "n", start_ms: k, end_ms: k + 5 })),
+  ];
+
+  it("fold where they are many, and open (W178)", () => {
+    expect(idsOf(arrange(inside(12))).length).toBe(13);
+    expect(idsOf(arrange(inside(40)))).toEqual(["t"]);
+    expect(idsOf(arrange(inside(40), ["t"])).length).toBe(41);
+  });
+});
+
 describe("rows of a map", () => {
   const rows = (count: number): Row[] => Array.from({ length: count }, (_, k) =>
     row({ span_id: `r${k}`, kind: "task", name: `row ${k}`, start_ms: k, end_ms: k + 5 + (k % 7), status: k % 10 === 3 ? "error" : "ok" }));

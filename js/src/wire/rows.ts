@@ -144,6 +144,8 @@ export interface Row {
   variant?: string | null;
   /** of a row of a map: the number of the repeat, from 1 */
   repeat?: number | null;
+  /** of a task in which a map runs: how many of its rows have begun */
+  map_rows?: number | null;
   /** what a task is called whose name nobody chose: its first words, or the name of its item */
   title?: string | null;
   /** of a manager: what stands below it, in order */
@@ -555,16 +557,16 @@ export const ROW_COLUMNS = {
   agent: "text", is_fallback: "flag", description: "text", depends_on: "record", item_count: "number",
   reuse_reason: "text", saved_tokens: "number", saved_cost: "number", saved_ms: "number", context: "record",
   output_characters: "number", start_ms: "number", end_ms: "number", settled_ms: "number", duration_ms: "number",
-  lane: "number", rounds: "record", line: "number", variant: "text", repeat: "number", title: "text",
-  work: "record", review_id: "text", critical: "flag", slack_ms: "number", queue_ms: "number", backoff_ms: "number",
-  time_to_first_token_ms: "number", wait_kind: "text", error_type: "text", error_message: "text", reason: "text",
-  outcome: "text", attempt: "number", max_attempts: "number", retry_reason: "text", provider: "text",
-  model_requested: "text", model: "text", is_scripted: "flag", finish_reason: "text", input_tokens: "number",
-  cache_read_tokens: "number", output_tokens: "number", reasoning_tokens: "number", cost: "number",
-  currency: "text", score: "number", scores: "record", llm_call_count: "number", lacks_tokens: "flag",
-  lacks_cost: "flag", reused: "flag", tool: "text", delegate_to: "text", delegation_id: "text",
-  delegation: "record", review: "record", memory: "record", guardrail: "text", is_correction: "flag",
-  progress: "text", delta: "text", settings: "record",
+  lane: "number", rounds: "record", line: "number", variant: "text", repeat: "number", map_rows: "number",
+  title: "text", work: "record", review_id: "text", critical: "flag", slack_ms: "number", queue_ms: "number",
+  backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text", error_type: "text",
+  error_message: "text", reason: "text", outcome: "text", attempt: "number", max_attempts: "number",
+  retry_reason: "text", provider: "text", model_requested: "text", model: "text", is_scripted: "flag",
+  finish_reason: "text", input_tokens: "number", cache_read_tokens: "number", output_tokens: "number",
+  reasoning_tokens: "number", cost: "number", currency: "text", score: "number", scores: "record",
+  llm_call_count: "number", lacks_tokens: "flag", lacks_cost: "flag", reused: "flag", tool: "text",
+  delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
+  guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
 export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {
   key: "text", kind: "text", parent: "number", title: "text", agent: "text", model: "text", settings: "text",
