@@ -46,7 +46,7 @@ def measure(*, quick: bool) -> list[Row]:
     some, many = ((5, 20), (5, 40)) if quick else ((100, 100), (100, 1000))
     one = (1, 200) if quick else (1, 10_000)
     mapped = (20, 3) if quick else (2500, 3)
-    with _opened() as page:
+    with _opened(quick=quick) as page:
         ask = functools.partial(_ask, page)
         ask("firstPaint", *some)  # to warm up
         first, bare = ask("firstPaint", *some), ask("firstPaint", *_EMPTY)
@@ -204,14 +204,14 @@ def record_costs(page: Page, act: Callable[[], object], names: frozenset[str] = 
 
 
 @contextlib.contextmanager
-def _opened() -> Iterator[Page]:
+def _opened(*, quick: bool) -> Iterator[Page]:
     """The page, at the size of a wide notebook on a screen of two pixels to the point."""
     from playwright.sync_api import sync_playwright
 
     with _serving() as address, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
         page = browser.new_page(viewport={"width": 1100, "height": 700}, device_scale_factor=2)
-        page.goto(f"{address}/js/dev/index.html?empty")
+        page.goto(f"{address}/js/dev/index.html?empty" + "&quick" * quick)
         page.wait_for_selector("body[data-ready]")
         yield page
         browser.close()

@@ -3,8 +3,10 @@
 import { cellsOf, mapOf, variantsOf } from "./many.js";
 import { crowd } from "./scenario.js";
 
-const FRAMES = 90;
-const BATCHES = 40;
+/** Where nothing is judged, as few frames as show that something moves: thirty, from one end of a drag to the other. */
+const IS_QUICK = new URLSearchParams(location.search).has("quick");
+const FRAMES = IS_QUICK ? 30 : 90;
+const BATCHES = IS_QUICK ? 10 : 40;
 const BATCH = 200;
 
 /** Makes a view in an empty place; `measure` ends it. */
