@@ -43,6 +43,7 @@ def test_the_fork_goes_by_what_it_is_given_and_calls_no_tool() -> None:
 def test_what_is_reused_goes_by_the_forecast_of_the_morning() -> None:
     shown = LESSON.below("-o shorter")
     assert shown.count("↳ reused: unchanged since run") == 3
+    assert shown.count("↳ not reused: the description changed") == 1
     assert "Walk down slowly by the forest track, for three hours." in shown
 
 

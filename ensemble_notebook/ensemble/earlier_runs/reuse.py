@@ -170,7 +170,7 @@ class RememberedTasks:
             return now.obstacle
         if last.key == now.key and last.obstacle is not None:
             return f"nothing changed, but {last.obstacle}"
-        if last.key == _make_own_key(last.run_id, last.path):
+        if last.key == _make_own_key(last.run_id, last.path) and is_same(last.parts, now.parts):
             return f"what run {last.run_id} did is for that run alone"
         return explain_difference(last.parts, now.parts)
 
