@@ -16,6 +16,7 @@ from ensemble_notebook import CaptureMode, ExecutionTrace, LlmToken, MapResult, 
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.seams.doors import INPUTS, Done
+from tests.support.same_tables import assert_same
 from tests.support.store import wait_for_store
 
 _OF_THE_MOMENT: Final = re.compile(r'"saved_at": "[^"]+"|"n": [0-9]+')
@@ -28,7 +29,7 @@ Again = Callable[[Mapping[str, Any]], Done]
 def check_frames(found: ExecutionTrace, trace: ExecutionTrace) -> None:
     """Every table, and all that a trace says by itself, is the same."""
     for name in FRAMES:
-        assert_frame_equal(getattr(found.frames, name), getattr(trace.frames, name), obj=name)
+        assert_same(getattr(found.frames, name), getattr(trace.frames, name), name)
     for name in ("run_id", "name", "workflow", "inputs", "status", "exit_reason", "capture_mode", "agents", "metrics"):
         assert getattr(found, name) == getattr(trace, name), name
     assert found.plan.to_dict() == trace.plan.to_dict()

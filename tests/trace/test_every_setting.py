@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pandas
 import pytest
-from pandas.testing import assert_frame_equal, assert_index_equal
 
 from ensemble_notebook import (
     Ensemble,
@@ -34,6 +33,7 @@ from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.run_files import FORMATS
 from tests.support.openai_server import OpenAIServer
 from tests.support.pairs import Choice, cover_pairs
+from tests.support.same_tables import assert_same
 from tests.support.sample_settings import (
     SAMPLES,
     SETTINGS,
@@ -118,14 +118,6 @@ def assert_same_frames(frames: Frames, others: Frames) -> None:
     for name in TABLES:
         assert_same(getattr(frames, name), getattr(others, name), name)
     assert_same(frames.timeseries(), others.timeseries(), "timeseries")
-
-
-def assert_same(frame: pandas.DataFrame, other: pandas.DataFrame, name: str) -> None:
-    """What pandas says where they differ; of equal ones it would look at each column for five times as long."""
-    if not frame.equals(other):
-        assert_frame_equal(frame, other, obj=name)
-    for axis, other_axis in zip(frame.axes, other.axes, strict=True):  # their names and kinds
-        assert_index_equal(axis, other_axis, obj=name)
 
 
 def assert_read_back(output: EnsembleOutput, *, is_exported: bool = False) -> Path:
