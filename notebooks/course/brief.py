@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from course import Expectation, named
 from ensemble_notebook import EnsembleOutput, Reply, Score, ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def write(messages: list[Any]) -> Reply:
 team = ScriptedChatModel(rules=[(lambda _: True, write)])
 
 
-def side_by_side(first: str, second: str) -> Callable[[EnsembleOutput], Score]:
+@named
+def side_by_side(first: str, second: str) -> Expectation:
     """Pass where two tasks were at work at the same time."""
 
     def ran_side_by_side(run: EnsembleOutput) -> Score:
@@ -132,7 +134,7 @@ def side_by_side(first: str, second: str) -> Callable[[EnsembleOutput], Score]:
     return ran_side_by_side
 
 
-def names_the_dearest(rule: Callable[[pd.DataFrame], Any]) -> Callable[[EnsembleOutput], Score]:
+def names_the_dearest(rule: Callable[[pd.DataFrame], Any]) -> Expectation:
     """Pass where a function names the agent with the most tokens: of this run, and where others read or write more."""
 
     def names_the_agent_with_the_most_tokens(run: EnsembleOutput) -> Score:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 from course import Expectation, named
@@ -40,7 +41,7 @@ async def inspect(task: TaskInput) -> str:
 
 def count_plates(messages: list[Any]) -> Reply:
     """The head waiter counts what the kitchen has handed over."""
-    plates = messages[-1].content.count(": done")
+    plates = len(re.findall("Plate .*: done", messages[-1].content))
     return Reply(f"{plates} plates, one moment. Enjoy your meal!" if plates else "Nothing to serve yet.", delay=0.4)
 
 
