@@ -20,7 +20,7 @@ from ensemble_notebook.domain.outputs.score import RENAMED, Score
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_missing
 from ensemble_notebook.domain.wording import format_duration, pluralize
-from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, FIELD_MEANT, Judge, ReadyScorer
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.codec.event_codec import to_plain
@@ -303,10 +303,15 @@ def _called(run: Any, tool: str, at_least: int, at_most: int | None) -> Score:
     if at_most is not None and count > at_most:  # shown by the first call that is too many
         return Score(value=False, reason=told, span=calls[at_most])
     last = calls[-1] if calls else None
-    if count >= at_least:
-        return Score(value=True, span=last)
-    guess = "" if calls else did_you_mean(tool, {each.name for each in spans})
-    return Score(value=False, reason=f"{told}.{guess}" if guess else told, span=last)
+    names = {each.name for each in spans}
+    guess = "" if calls else did_you_mean(tool, names)
+    if guess:
+        told = f"{told}.{guess}"
+    if count < at_least:
+        return Score(value=False, reason=told, span=last)
+    # What must never be called holds in every run where its name is misspelt.
+    doubtful = not calls and find_nearest(tool, names) is not None
+    return Score(value=True, reason=told if doubtful else None, span=last)
 
 
 def called_in_order(tools: Sequence[str]) -> ReadyScorer:

@@ -33,6 +33,7 @@ from ensemble_notebook.evaluation.scorer import (
 )
 from ensemble_notebook.scorers import write_short
 from ensemble_notebook.trace.analysis.span_diffs import find_paths
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 _SAMPLE: Final = "check(report, called('search'), cost_at_most(0.01))"
 _MADE_FOR: Final = "ensemble_notebook.scorers"
@@ -149,6 +150,8 @@ def _find_run(output: Any) -> EnsembleOutput:
         hint = "there was no row."
     elif output is None:
         hint = "it is None. Run the cell that makes it first, with -o and its name."
+    elif isinstance(output, ExecutionTrace):
+        hint = f"it is a trace. Its output is load_traces(...).load_output({output.run_id!r})."
     elif isinstance(output, Scorable):
         hint = "there are many runs here. Give that of one: load_output(run_id)."
     elif callable(getattr(output, "result", None)):

@@ -369,6 +369,8 @@ def test_v72_what_was_handed_in_as_a_file_is_checked_elsewhere(report: EnsembleO
     runs = load_traces(report.export(tmp_path / "exercise.trace.json"))
     with pytest.raises(ValidationError, match=r"there are many runs here. Give that of one: load_output\(run_id\)"):
         check(runs, no_errors())  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=rf"it is a trace. Its output is .*load_output\('{report.run_id}'\)"):
+        check(report.trace, no_errors())  # type: ignore[arg-type]
     loaded = runs.load_output(report.run_id)
     held = (called("search"), finished_before("gather", "brief"), matches("brief"), no_errors(), seconds_at_most(60))
     check(loaded, *held)

@@ -173,6 +173,9 @@ def test_called_counts_the_calls_of_a_tool() -> None:
     assert passed(scorers.called("lose", at_least=0, at_most=0), run) is True
     missed = score(scorers.called("serch"), run)
     assert (missed.value, missed.reason) == (False, "serch was called 0 times. Did you mean 'search'?")
+    never = score(scorers.called("serch", at_most=0), run)
+    assert (never.value, never.reason) == (True, missed.reason)
+    assert score(scorers.called("lose", at_most=0), run).reason is None
 
 
 def test_called_in_order_lets_other_calls_be_in_between() -> None:
