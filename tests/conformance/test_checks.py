@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from IPython.testing.globalipapp import get_ipython
+from IPython.core.interactiveshell import InteractiveShell
 
 from ensemble_notebook import (
     CheckFailed,
@@ -416,7 +416,7 @@ def test_c120_the_table_is_escaped_text_and_page(report: EnsembleOutput) -> None
 
 
 def test_c120_a_page_gets_the_table_and_a_script_its_text() -> None:
-    shell = get_ipython()
+    shell = InteractiveShell()  # the one of get_ipython() would stay for all tests after this one
     shell.run_cell("from ensemble_notebook import Ensemble, Task, check, scorers")
     shell.run_cell("report = Ensemble(tasks=[Task.of('Say', name='say')], llm='scripted').run()")
     result = shell.run_cell("check(report, scorers.no_errors())")
