@@ -33,6 +33,7 @@ CARRIED = (
     "ensemble_notebook/demos/report.yaml",
     "ensemble_notebook/notebooks/00-demo.ipynb",
     "ensemble_notebook/notebooks/01-first-team.ipynb",
+    "ensemble_notebook/notebooks/course/brief.py",
     "ensemble_notebook/static/details.js",
     "ensemble_notebook/static/explorer.js",
     "ensemble_notebook/static/views.js",
