@@ -368,12 +368,11 @@ def delegated_to(role: str) -> ReadyScorer:
 
 def _delegated_to(run: Any, role: str) -> Score:
     spans = _list_spans(run, SpanKind.DELEGATION)
-    refused = [each for each in spans if each.worker is None and each.status is SpanStatus.ERROR]
-    granted = [each for each in spans if each not in refused]
+    granted = [each for each in spans if each.worker is not None or each.status is not SpanStatus.ERROR]
     if (found := next((each for each in granted if each.name == role), None)) is not None:
         return Score(value=True, span=found)
-    if (wish := next((each for each in refused if each.name == role), None)) is not None:
-        return Score(value=False, reason=f"it was refused: {wish.reason or wish.error_message}", span=wish)
+    if (refused := next((each for each in spans if each.name == role), None)) is not None:
+        return Score(value=False, reason=f"it was refused: {refused.reason or refused.error_message}", span=refused)
     told = ", ".join(dict.fromkeys(str(each.name) for each in granted)) or "nobody"
     return Score(value=False, reason=f"work was delegated to {told}")
 

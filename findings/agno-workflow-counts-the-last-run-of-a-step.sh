@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# agno 3.1.10 with openai 2 (PyPI), Python 3.11, seen on 29 November 2026.
+# agno 3.1.10 with openai 3.57.0 (PyPI), Python 3.11, seen on 29 November 2026.
 #
 # Guess: the metrics of a `Workflow` run have what its steps used, each time that they ran.
 # Seen: they have one entry for each name of a step, that of its last run. A step that a `Loop` runs three times counts once,
@@ -10,7 +10,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet agno==3.1.10 openai
+"$folder/env/bin/python" -m pip install --quiet agno==3.1.10 openai==3.57.0
 "$folder/env/bin/python" - <<'PY'
 import json
 import threading

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# autogen-agentchat 0.7.5, autogen-ext 0.7.5 with openai 2 (PyPI), Python 3.11, seen on 29 November 2026.
+# autogen-agentchat 0.7.5, autogen-ext 0.7.5 with openai 3.57.0 (PyPI), Python 3.11, seen on 29 November 2026.
 #
 # Guess: a team with `TokenUsageTermination(max_total_token=2500)` ends by it, streamed or not. The server is one that
 # sends the usage of a stream when it is asked to, as OpenAI's is.
@@ -13,7 +13,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5"
+"$folder/env/bin/python" -m pip install --quiet autogen-agentchat==0.7.5 "autogen-ext[openai]==0.7.5" openai==3.57.0
 "$folder/env/bin/python" - <<'PY'
 import asyncio
 import json

@@ -42,7 +42,8 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     notebook = _execute(source / NOTEBOOK, result)
     if not (lesson := folder / LESSON).exists():  # one that is there may have been worked in
         shutil.copy(source / LESSON, lesson)
-    shutil.copytree(source / COURSE, folder / COURSE, dirs_exist_ok=True)
+    no_cache = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source / COURSE, folder / COURSE, dirs_exist_ok=True, ignore=no_cache)
     print(f"\nThe notebook with its results is {result}\n")
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         shown = output.get("data", {})
